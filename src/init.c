@@ -11,6 +11,7 @@
 #include "backends/mirror/mirror.h"
 #include "base/hooks.h"
 #include "base/state.h"
+#include "compile/compile.h"
 #include "graph/capture.h"
 #include "ops/families.h"
 #include "tensor/tensor.h"
@@ -29,6 +30,8 @@ static int start(void)
   cni_hooks.scope_call_begin = cni_scope_call_begin;
   cni_hooks.scope_call_end = cni_scope_call_end;
   cni_hooks.bring_inside = cni_bring_one_inside;
+  cni_hooks.bring_written = cni_bring_one_written;
+  cni_hooks.replay_control = cni_replay_control;
   int status = cni_table_init();
   if (!status) status = cni_registry_init();
   if (!status) status = cni_backend_add(cni_cpu_backend());

@@ -4,8 +4,11 @@
  * In eager code they are what they say: the predicate is read, the function called, the loop run; gradients flow as
  * through any code. While a graph is captured (cn_trace, cn_compile) each function is captured by itself, once, as a
  * sub-graph of one node, so that which branch is taken, and how often a loop goes round, is decided when the graph
- * runs. Functions may read any tensors from outside. What they write to such tensors in place cannot be captured:
- * return it.
+ * runs. Functions may read any tensors from outside, and write to them in place: a run then does so behind the node.
+ * What a loop hands to a step is not to be written to. Gradients of any order go through.
+ *
+ * Place in the flow: compile/control.c does it; a graph's nodes are described in ext/graph.h. Invariant: results,
+ * gradients and random numbers of the graph are those of eager code, but for what COMPILE.md says of each.
  *
  *     static int step(cn_tensor **out, size_t *nout, cn_tensor *const *in, size_t nin, void *cell)
  *     {

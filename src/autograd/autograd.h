@@ -27,6 +27,10 @@ int cni_backward_run(const cni_backward *b);
 /* While a sub-graph is captured: what stands in it for each of these (NULL for NULL), n of them, owned array; NULL with
  * the error set. */
 cn_tensor **cni_bring_inside(cn_tensor *const *tensors, size_t n);
+/* cn_function_apply; in_graphs: what its forward records in a graph can be gone through backward when that is
+ * replayed. */
+int cni_function_apply(cn_tensor **outputs, size_t noutputs, const cn_function *function, cn_tensor *const *inputs,
+                       size_t ninputs, void *payload, bool in_graphs);
 /* Gives a tensor without history one that begins with this function: its backward is told of gradients that get there.
  * 0 or CN_ERR_MEMORY. */
 int cni_function_begin(cn_tensor *t, const cn_function *function);

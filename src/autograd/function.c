@@ -117,16 +117,18 @@ static int settle_saved(struct cni_context_data *c, cn_tensor *const *in, int ni
 
 static const cn_function checkpoint_function;
 
-/* In a graph a function stands in a scope: its backward is not there (graph/replay.c). */
-static int run_forward(cn_context *ctx, const cn_function *fn, cn_tensor **out, size_t nout, cn_tensor *const *in)
+/* In a graph a function stands in a scope: its backward is not there (graph/replay.c). in_graphs: it is. */
+static int run_forward(cn_context *ctx, const cn_function *fn, cn_tensor **out, size_t nout, cn_tensor *const *in,
+                       bool in_graphs)
 {
   cn_state *st = cni_state();
   bool no_grad = st->no_grad;
   st->no_grad = true;
   for (size_t i = 0; i < nout; i++) out[i] = NULL;
-  int scope = cn_trace_scope_begin(fn->name, fn == &checkpoint_function ? "checkpoint" : "function", NULL);
+  const char *kind = fn == &checkpoint_function ? "checkpoint" : "function";
+  int scope = in_graphs ? -1 : cn_trace_scope_begin(fn->name, kind, NULL);
   int status = fn->forward(ctx, out, in);
-  cn_trace_scope_end(scope);
+  if (!in_graphs) cn_trace_scope_end(scope);
   st->no_grad = no_grad;
   if (!status) status = cn_err();
   for (size_t i = 0; i < nout && !status; i++)
@@ -221,7 +223,7 @@ cn_tensor **cni_bring_inside(cn_tensor *const *tensors, size_t n)
 }
 
 static int apply_function(cn_tensor **outputs, size_t noutputs, const cn_function *function, cn_tensor *const *inputs,
-                          size_t ninputs, void *payload)
+                          size_t ninputs, void *payload, bool in_graphs)
 {
   cn_context *ctx = cni_alloc_zero(sizeof *ctx);
   if (!ctx) return give_up(function, payload, CN_ERR_MEMORY);
@@ -229,7 +231,7 @@ static int apply_function(cn_tensor **outputs, size_t noutputs, const cn_functio
   c->fn = function;
   c->payload = payload;
   int status = note_needs(c, inputs, ninputs);
-  if (!status) status = run_forward(ctx, function, outputs, noutputs, inputs);
+  if (!status) status = run_forward(ctx, function, outputs, noutputs, inputs, in_graphs);
   if (status || !c->need) {
     cni_context_free(c);
     for (size_t i = 0; status && i < noutputs; i++) outputs[i] = NULL;
@@ -238,8 +240,8 @@ static int apply_function(cn_tensor **outputs, size_t noutputs, const cn_functio
   return record_function(c, outputs, noutputs, inputs, ninputs);
 }
 
-int cn_function_apply(cn_tensor **outputs, size_t noutputs, const cn_function *function, cn_tensor *const *inputs,
-                      size_t ninputs, void *payload)
+int cni_function_apply(cn_tensor **outputs, size_t noutputs, const cn_function *function, cn_tensor *const *inputs,
+                       size_t ninputs, void *payload, bool in_graphs)
 {
   if (cn_err()) return give_up(function, payload, cn_err());
   if (function->size < offsetof(cn_function, free) + sizeof function->free) /* its free cannot be trusted */
@@ -247,12 +249,18 @@ int cn_function_apply(cn_tensor **outputs, size_t noutputs, const cn_function *f
   if (noutputs > 64 || ninputs > INT32_MAX)
     return give_up(function, payload, cni_fail(CN_ERR_UNSUPPORTED, "%s: at most 64 results", function->name));
   if (CNI_LIKELY(!(cni_state()->modes & CNI_MODE_INSIDE)))
-    return apply_function(outputs, noutputs, function, inputs, ninputs, payload);
+    return apply_function(outputs, noutputs, function, inputs, ninputs, payload, in_graphs);
   cn_tensor **known = cni_bring_inside(inputs, ninputs);
   if (!known) return give_up(function, payload, cn_err());
-  int status = apply_function(outputs, noutputs, function, known, ninputs, payload);
+  int status = apply_function(outputs, noutputs, function, known, ninputs, payload, in_graphs);
   cni_free(known, (ninputs + 1) * sizeof *known);
   return status;
+}
+
+int cn_function_apply(cn_tensor **outputs, size_t noutputs, const cn_function *function, cn_tensor *const *inputs,
+                      size_t ninputs, void *payload)
+{
+  return cni_function_apply(outputs, noutputs, function, inputs, ninputs, payload, false);
 }
 
 int cni_function_begin(cn_tensor *t, const cn_function *function)

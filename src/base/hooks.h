@@ -11,6 +11,7 @@ struct cni_node;
 struct cn_tensor;
 struct cni_opinfo;
 struct cn_call;
+struct cni_replayed;
 
 typedef struct cni_hooks_table {
   void (*state_exit)(cn_state *state);         /* tensor: empties the scopes of a dying state */
@@ -26,6 +27,9 @@ typedef struct cni_hooks_table {
   int (*scope_call_end)(int scope, const struct cn_call *call, int status);
   /* graph: what stands for a tensor in the sub-graph that is captured (CNI_MODE_INSIDE); NULL with the error set */
   struct cn_tensor *(*bring_inside)(struct cn_tensor *t);
+  struct cn_tensor *(*bring_written)(struct cn_tensor *t); /* ... one that is about to be written to */
+  /* compile: a branch or loop of a graph that is replayed; see graph/control.h. Borrowed results */
+  int (*replay_control)(struct cn_tensor **out, const struct cni_replayed *call);
 } cni_hooks_table;
 
 extern cni_hooks_table cni_hooks;

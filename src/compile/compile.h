@@ -141,4 +141,8 @@ void cni_backward_graphs_free(cni_backward_graph *list);
 /* joint.c: runs a program whose results carry gradients. in: its inputs. */
 int cni_joint_run(cni_executable *p, cn_tensor **out, cn_tensor *const *in);
 
+/* control_replay.c: what graph/replay.c calls through cni_hooks. */
+struct cni_replayed;
+int cni_replay_control(cn_tensor **out, const struct cni_replayed *call);
+
 #endif

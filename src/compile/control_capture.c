@@ -2,7 +2,7 @@
  *
  * Place in the flow: as executable.c does with a whole function, the backward pass is captured behind the forward pass,
  * with the gradients of results as inputs. Invariant: nothing outside is changed; a function that writes to what it is
- * given, or keeps a tensor, is refused. */
+ * handed by a loop, or keeps a tensor, is refused. */
 #include <cairn/autograd.h>
 #include <cairn/ops.h>
 #include <string.h>
@@ -15,6 +15,8 @@ void cni_captured_free(cni_captured *f)
   cn_graph_free(f->g);
   for (size_t i = 0; f->met && i < f->nmet; i++) cni_tensor_release(f->met[i]);
   cni_free(f->met, (f->nmet + 1) * sizeof *f->met);
+  for (size_t i = 0; i < f->nwritten; i++) cni_tensor_release(f->written[i]);
+  cni_free(f->written, f->written_cap * sizeof *f->written);
   cni_free(f->carries, f->nresults + 1);
   cni_free(f->gradient, (f->ngiven + f->nmet + 1) * sizeof *f->gradient);
   *f = (cni_captured){.g = NULL};
@@ -25,27 +27,83 @@ typedef struct capturing {
   cni_capture cap;
   cni_captured *f;
   const cni_to_capture *what;
-  cn_tensor **handles; /* the inputs given */
+  cn_tensor **first;   /* per input given: as it begins, with the history that its gradient is of */
+  cn_tensor **handed;  /* to the function */
   cn_tensor **results; /* room for CNI_MOST_RESULTS */
   size_t *seed;        /* per result: the input that is its gradient, where it carries one */
+  size_t nfinals;      /* results that are what memories hold at the end, from what->finals_at on */
 } capturing;
 
+static cn_tensor *memory_at(const cni_to_capture *w, size_t i) { return w->memory ? w->memory[i] : NULL; }
+
 /* ---- forward ---- */
+
+/* What a memory outside holds was computed there: gradients that get there go on outside, behind the node. */
+static int goes_on_outside(cn_context *ctx, cn_tensor **grad_in, cn_tensor *const *grad_out)
+{
+  const cni_capture *cap = cni_capturing();
+  (void)ctx, (void)grad_in, (void)grad_out;
+  if (cap && cap->leaves_are_inside) return CN_OK;
+  return cni_fail(CN_ERR_CAPTURE, "capture: a backward pass inside of a function that cond, while, scan or map is "
+                                  "given goes through a tensor that it writes to into what was computed outside");
+}
+
+static const cn_function computed_outside = {sizeof(cn_function), "input", NULL, goes_on_outside, NULL};
+
+static int begin_input(capturing *c, size_t i)
+{
+  const cni_to_capture *w = c->what;
+  cn_tensor *memory = memory_at(w, i), *t = cni_trace_input(&c->cap, &w->given[i]);
+  if (!t) return cn_err();
+  c->first[i] = t;
+  if (w->wants && w->wants[i]) {
+    bool leaf = !memory || cni_state_is_leaf(memory);
+    if (leaf ? !cn_requires_grad(t, true) : cni_function_begin(t, &computed_outside)) return cn_err();
+  }
+  if (!memory) return CN_OK;
+  int status = cni_bring_memory(&c->cap, memory, t);
+  if (!status && c->cap.written[c->nfinals].first) c->first[i] = c->cap.written[c->nfinals].first;
+  c->nfinals += !status;
+  return status;
+}
+
+/* What the function is handed: inputs that stand for no memory, and operands. Returns how many, or an error. */
+static int hand_inputs(capturing *c)
+{
+  const cni_to_capture *w = c->what;
+  int n = 0;
+  for (size_t i = 0; i < w->ngiven; i++) {
+    int status = begin_input(c, i);
+    if (status) return status;
+    if (!memory_at(w, i)) c->handed[n++] = c->first[i];
+  }
+  for (size_t i = 0; i < w->noperands; i++)
+    if (!(c->handed[n++] = cni_bring_one_inside(w->operands[i]))) return cn_err();
+  return n;
+}
+
+/* What memories hold at the end stands among the results. Returns how many there are then, or an error. */
+static int add_finals(capturing *c, size_t n)
+{
+  size_t at = c->what->finals_at < n ? c->what->finals_at : n;
+  if (n + c->nfinals > CNI_MOST_RESULTS)
+    return cni_fail(CN_ERR_VALUE, "%s: more than %d results", c->what->who, CNI_MOST_RESULTS);
+  memmove(c->results + at + c->nfinals, c->results + at, (n - at) * sizeof *c->results);
+  for (size_t i = 0; i < c->nfinals; i++) c->results[at + i] = c->cap.written[i].to;
+  return (int)(n + c->nfinals);
+}
 
 static int run_function(capturing *c)
 {
   const cni_to_capture *w = c->what;
-  cni_captured *f = c->f;
-  for (size_t i = 0; i < w->ngiven; i++) {
-    if (!(c->handles[i] = cni_trace_input(&c->cap, &w->given[i]))) return cn_err();
-    if (w->wants && w->wants[i] && !cn_requires_grad(c->handles[i], true)) return cn_err();
-  }
   size_t n = CNI_MOST_RESULTS;
-  int status = w->fn(c->results, &n, c->handles, w->ngiven, w->payload);
+  int nin = hand_inputs(c), status = nin < 0 ? nin : w->fn(c->results, &n, c->handed, (size_t)nin, w->payload);
   if (status && !cn_err()) return cni_fail(status, "%s: the function failed", w->who);
   if (cn_err()) return cn_err();
-  if (n > CNI_MOST_RESULTS) return cni_fail(CN_ERR_VALUE, "%s: more than %d results", w->who, CNI_MOST_RESULTS);
-  f->nresults = n;
+  int all = n > CNI_MOST_RESULTS ? cni_fail(CN_ERR_VALUE, "%s: more than %d results", w->who, CNI_MOST_RESULTS)
+                                 : add_finals(c, n);
+  if (all < 0) return all;
+  c->f->nresults = n = (size_t)all;
   for (size_t i = 0; i < n && !status; i++) {
     cn_tensor **t = &c->results[i];
     if (!*t) return cni_fail(CN_ERR_VALUE, "%s: the function left result %zu unset", w->who, i);
@@ -58,16 +116,17 @@ static int run_function(capturing *c)
 
 /* ---- backward ---- */
 
+/* Input i as it begins; NULL: one from outside that carries no gradient. */
 static cn_tensor *input_at(const capturing *c, size_t i)
 {
-  return i < c->f->ngiven ? c->handles[i] : c->cap.met[i - c->f->ngiven].to;
+  return i < c->f->ngiven ? c->first[i] : c->cap.met[i - c->f->ngiven].first;
 }
 
 /* A gradient that the function itself left in what it was given, or met, would be lost. */
 static int check_leaves(const capturing *c)
 {
   for (size_t i = 0; i < c->f->ngiven + c->cap.nmet; i++)
-    if (cn_grad_of(input_at(c, i)))
+    if (input_at(c, i) && cn_grad_of(input_at(c, i)))
       return cni_fail(CN_ERR_CAPTURE, "%s: the function goes backward into a tensor that it was given or that lives "
                       "outside: use cn_grad, and return gradients", c->what->who);
   return cn_err();
@@ -75,7 +134,15 @@ static int check_leaves(const capturing *c)
 
 static bool wants(const capturing *c, size_t i)
 {
-  return i < c->f->ngiven ? c->what->wants && c->what->wants[i] : cn_needs_grad(input_at(c, i));
+  return i < c->f->ngiven ? c->what->wants && c->what->wants[i] : input_at(c, i) != NULL;
+}
+
+/* Does result i carry a gradient? What is written to a leaf does not: it was while gradients were switched off. */
+static bool carries(const capturing *c, size_t i)
+{
+  size_t at = i - c->what->finals_at; /* of those in front it is large */
+  if (at < c->nfinals && cni_state_is_leaf(c->cap.written[at].from)) return false;
+  return cn_needs_grad(c->results[i]);
 }
 
 /* Gradients of results become inputs, those of inputs, where some flow, outputs. */
@@ -87,7 +154,7 @@ static int run_backward(capturing *c, cn_tensor **wanted, cn_tensor **grads, cn_
   cn_tensor **roots = seeds + f->nresults;
   for (size_t i = 0; i < f->nresults; i++) {
     cn_tensor *y = c->results[i];
-    if (!(f->carries[i] = cn_needs_grad(y))) continue;
+    if (!(f->carries[i] = carries(c, i))) continue;
     cn_desc d = y->d;
     cni_contiguous_strides(d.ndim, d.shape, d.strides);
     roots[nroots] = y;
@@ -98,9 +165,10 @@ static int run_backward(capturing *c, cn_tensor **wanted, cn_tensor **grads, cn_
     if (wants(c, i)) wanted[nwanted++] = input_at(c, i);
   cni_backward b = {.roots = roots, .seeds = seeds, .nroots = nroots, .inputs = wanted, .results = grads,
                     .ninputs = nwanted, .no_leaf_hooks = true};
+  c->cap.leaves_are_inside = true;
   if (nroots) status = cni_backward_run(&b);
   for (size_t i = nmet; i < c->cap.nmet && !status; i++)
-    if (cn_needs_grad(c->cap.met[i].to))
+    if (c->cap.met[i].first)
       status = cni_fail(CN_ERR_CAPTURE, "%s: the backward pass reads a tensor with gradients that forward did not",
                         c->what->who);
   nwanted = 0;
@@ -117,7 +185,7 @@ static bool any_carries(const capturing *c)
 {
   if (cni_state()->no_grad || !c->what->wants) return false;
   for (size_t i = 0; i < c->f->nresults; i++)
-    if (cn_needs_grad(c->results[i])) return true;
+    if (carries(c, i)) return true;
   return false;
 }
 
@@ -150,13 +218,26 @@ static int note_met(capturing *c)
   return f->carries ? CN_OK : CN_ERR_MEMORY;
 }
 
-/* Is every input only read, and is no tensor kept outside? */
+/* Memories outside that it writes to, and that were not known to be. */
+static int note_written(capturing *c)
+{
+  cni_captured *f = c->f;
+  for (size_t i = 0; i < c->cap.nmet; i++) {
+    int value = c->cap.g->inputs[c->cap.met[i].input];
+    if (cni_capture_now(&c->cap, value) == value) continue;
+    if (cni_grow((void **)&f->written, &f->written_cap, f->nwritten + 1, sizeof *f->written)) return CN_ERR_MEMORY;
+    f->written[f->nwritten++] = cni_tensor_keep(cni_root_of(c->cap.met[i].from));
+  }
+  return CN_OK;
+}
+
+/* Is every input that the function is handed only read, and is no tensor kept outside? */
 static int check_captured(const capturing *c, const cn_graph *g)
 {
-  for (size_t i = 0; i < g->ninputs; i++)
-    if (g->input_finals[i] >= 0)
-      return cni_fail(CN_ERR_CAPTURE, "%s: the function writes to a tensor that it was given or that lives outside, "
-                      "which a graph cannot hold: return the new value instead", c->what->who);
+  for (size_t i = 0; i < c->f->ngiven; i++)
+    if (g->input_finals[i] >= 0 && !memory_at(c->what, i))
+      return cni_fail(CN_ERR_CAPTURE, "%s: the function writes to a value that it is handed for one step: clone it "
+                      "first, or return the new value", c->what->who);
   if (c->cap.escaped)
     return cni_fail(CN_ERR_CAPTURE, "%s: a tensor that the function computes is kept outside of it: return it instead",
                     c->what->who);
@@ -186,9 +267,10 @@ static int finish(capturing *c, int status)
   size_t n = c->cap.nmet, *met_at = status ? NULL : cni_alloc((n + 1) * sizeof *met_at);
   for (size_t i = 0; met_at && i < n; i++) met_at[i] = c->cap.met[i].input;
   if (!status && !met_at) status = CN_ERR_MEMORY;
-  cn_graph *g = cni_trace_end(&c->cap, status);
-  status = g ? check_captured(c, g) : status ? status : cn_err();
-  if (!status) {
+  bool again = !status && f->nwritten; /* this was for finding out what it writes to */
+  cn_graph *g = cni_trace_end(&c->cap, again ? CN_ERR_CAPTURE : status);
+  if (!again) status = g ? check_captured(c, g) : status ? status : cn_err();
+  if (!status && g) {
     f->nmet = n; /* those of backward are behind those of forward */
     status = put_in_order(c, g, met_at);
   }
@@ -219,22 +301,28 @@ static int note_more(capturing *c)
   return CN_OK;
 }
 
+/* Forward, and where nothing has to be found out first, backward. */
+static int run_both(capturing *c)
+{
+  int status = run_function(c);
+  if (!status) status = note_written(c);
+  if (status || c->f->nwritten) return status;
+  status = note_met(c);
+  if (!status) status = add_backward(c);
+  return status ? status : note_more(c);
+}
+
 int cni_capture_function(cni_captured *f, const cni_to_capture *what)
 {
-  size_t most = what->ngiven + 1 + CNI_MOST_RESULTS, bytes = most * sizeof(cn_tensor *);
-  capturing c = {.f = f, .what = what, .handles = cni_alloc_zero(bytes)};
+  size_t most = 2 * (what->ngiven + 1) + what->noperands + CNI_MOST_RESULTS, bytes = most * sizeof(cn_tensor *);
+  capturing c = {.f = f, .what = what, .first = cni_alloc_zero(bytes)};
   *f = (cni_captured){.ngiven = what->ngiven};
-  c.seed = c.handles ? cni_alloc(CNI_MOST_RESULTS * sizeof *c.seed) : NULL;
-  c.results = c.handles + what->ngiven + 1;
+  c.seed = c.first ? cni_alloc(CNI_MOST_RESULTS * sizeof *c.seed) : NULL;
+  c.handed = c.first + what->ngiven + 1;
+  c.results = c.handed + what->ngiven + what->noperands + 1;
   int status = c.seed ? cni_trace_begin_inside(&c.cap) : CN_ERR_MEMORY;
-  if (!status) {
-    status = run_function(&c);
-    if (!status) status = note_met(&c);
-    if (!status) status = add_backward(&c);
-    if (!status) status = note_more(&c);
-    status = finish(&c, status);
-  }
-  cni_free(c.handles, bytes);
+  if (!status) status = finish(&c, run_both(&c));
+  cni_free(c.first, bytes);
   cni_free(c.seed, CNI_MOST_RESULTS * sizeof *c.seed);
   if (status) cni_captured_free(f);
   return status;

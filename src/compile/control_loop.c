@@ -1,48 +1,21 @@
-/* control_loop.c: cn_while, cn_scan and cn_map under capture: a node whose sub-graph is one step, and its gradient: a
- * scan over the steps from the last to the first.
+/* control_loop.c: cn_while, cn_scan and cn_map under capture: a node whose sub-graph is one step.
  *
- * Place in the flow: control.c -> here -> control_capture.c; the node is recorded in the forward of a custom function,
- * its backward node in the backward. What a step's backward needs of its forward, the values it was given to carry
- * among it, are further rows of the forward node. Backward carries the gradients of carried values, and the sums of
- * operands' gradients, which begin as -0.0, so that the first one added stays what it is, as in eager. Invariant: a
- * carried value that carries a gradient behind some step does so in front of every step. */
+ * Place in the flow: control.c -> here -> control_capture.c, until all memories outside are known that a step writes
+ * to: they are carried like other values, and written back behind the node. Where results carry gradients the node is
+ * recorded by control_loop_grad.c. Invariant: carried values and rows are row-major. */
 #include <cairn/autograd.h>
 #include <cairn/ops.h>
 #include <string.h>
 
-#include "autograd/autograd.h"
-#include "control.h"
+#include "control_loop.h"
 
-/* What the custom function needs. Inputs of the node: carried, xs, operands. */
-typedef struct looped {
-  cni_control_kind kind;
-  const char *who;
-  cn_graph *cond, *body; /* until the node has them */
-  cn_graph *backward;    /* one step; NULL: there is no gradient, as `why` says */
-  size_t ncarried, nxs, noperands;
-  size_t nresults;       /* carried values and ys, as the caller sees them */
-  size_t nrows;          /* further rows, for backward */
-  int64_t length;
-  bool reverse;
-  int draw;
-  cni_wire *result;      /* per result: value 0 where it carries a gradient, else -1; and its type in one step */
-  bool *active;          /* per carried value: does it carry gradients? */
-  int *kept;             /* inputs of the node that backward reads as they are: first xs, then operands */
-  size_t nkept_xs, nkept_operands;
-  int *gradient;         /* per input: which result of the backward node; -1: none */
-  size_t nactive, nsums, ngradients;
-  cni_wire *sums;        /* per operand with a gradient: its type */
-} looped;
-
-static size_t ninputs_of(const looped *l) { return l->ncarried + l->nxs + l->noperands; }
-
-static void looped_free(void *payload)
+void cni_looped_free(cni_looped *l)
 {
-  looped *l = payload;
-  size_t n = ninputs_of(l) + 1;
+  size_t n = cni_looped_inputs(l) + 1;
   cn_graph_free(l->cond);
   cn_graph_free(l->body);
   cn_graph_free(l->backward);
+  cni_captured_free(&l->f);
   cni_free(l->result, (l->nresults + 1) * sizeof *l->result);
   cni_free(l->active, l->ncarried + 1);
   cni_free(l->kept, n * sizeof *l->kept);
@@ -53,20 +26,20 @@ static void looped_free(void *payload)
 
 /* ---- recording ---- */
 
-static int record_scan(cn_tensor **out, size_t nout, cn_graph *body, cn_tensor *const *in, const size_t *counts,
-                       cn_tensor *steps, const looped *l, bool backward)
+int cni_record_scan(cn_tensor **out, size_t nout, cn_graph *body, cn_tensor *const *in, const size_t *counts,
+                    const cni_looped *l, bool backward)
 {
   size_t nin = counts[0] + counts[1] + counts[2];
   const cn_value args[7] = {cn_v_tensors(NULL, counts[0]), cn_v_tensors(NULL, counts[1]), cn_v_tensors(NULL, counts[2]),
-                            {steps ? CN_V_TENSOR : CN_V_NONE, 1, {0}}, cn_v_int(l->length),
-                            cn_v_bool(l->reverse != backward), cn_v_bool(backward)};
+                            {in[nin] ? CN_V_TENSOR : CN_V_NONE, 1, {0}}, cn_v_int(l->length),
+                            cn_v_bool(l->reverse != backward), cn_v_bool(l->countdown != backward)};
   cni_control_call k = {.info = cni_control_op(CNI_CONTROL_SCAN), .args = args, .in = in, .nin = (int)nin + 1,
                         .nout = (int)nout, .subs = &body, .nsubs = 1, .draw = l->draw};
   return cni_capture_control(out, cni_capturing(), &k);
 }
 
-static int record_map(cn_tensor **out, size_t nout, cn_graph *body, cn_tensor *const *in, size_t nxs, size_t noperands,
-                      const looped *l)
+int cni_record_map(cn_tensor **out, size_t nout, cn_graph *body, cn_tensor *const *in, size_t nxs, size_t noperands,
+                   const cni_looped *l)
 {
   const cn_value args[3] = {cn_v_tensors(NULL, nxs), cn_v_tensors(NULL, noperands), cn_v_int(l->length)};
   cni_control_call k = {.info = cni_control_op(CNI_CONTROL_MAP), .args = args, .in = in, .nin = (int)(nxs + noperands),
@@ -75,7 +48,7 @@ static int record_map(cn_tensor **out, size_t nout, cn_graph *body, cn_tensor *c
 }
 
 static int record_while(cn_tensor **out, size_t nout, cn_graph *cond, cn_graph *body, cn_tensor *const *in,
-                        const looped *l)
+                        const cni_looped *l)
 {
   cn_graph *subs[2] = {cond, body};
   const cn_value args[3] = {cn_v_tensors(NULL, l->ncarried), cn_v_tensors(NULL, l->noperands), cn_v_int(l->length)};
@@ -86,7 +59,7 @@ static int record_while(cn_tensor **out, size_t nout, cn_graph *cond, cn_graph *
 }
 
 /* Takes the random numbers of all steps. */
-static int take_draws(looped *l)
+static int take_draws(cni_looped *l)
 {
   int64_t each = cni_graph_draws(l->body), all;
   l->draw = -1;
@@ -102,9 +75,7 @@ static int take_draws(looped *l)
   return cn_err();
 }
 
-/* The forward node: results, then rows, then, of a bounded while, the count of steps. in: one more place than inputs.
- * */
-static int record_first(cn_tensor **out, looped *l, cn_tensor *const *in)
+int cni_record_loop(cn_tensor **out, cni_looped *l, cn_tensor *const *in)
 {
   const size_t counts[3] = {l->ncarried, l->nxs, l->noperands};
   size_t nout = l->nresults + l->nrows;
@@ -112,328 +83,173 @@ static int record_first(cn_tensor **out, looped *l, cn_tensor *const *in)
   cn_graph *body = l->body, *cond = l->cond;
   if (status) return status;
   l->body = l->cond = NULL;
-  if (l->kind == CNI_CONTROL_MAP) return record_map(out, nout, body, in, l->nxs, l->noperands, l);
-  if (l->kind == CNI_CONTROL_SCAN) return record_scan(out, nout, body, in, counts, NULL, l, false);
+  if (l->kind == CNI_CONTROL_MAP) return cni_record_map(out, nout, body, in, l->nxs, l->noperands, l);
+  if (l->kind == CNI_CONTROL_SCAN) return cni_record_scan(out, nout, body, in, counts, l, false);
   return record_while(out, nout + (l->length > 0), cond, body, in, l);
 }
 
-/* ---- the custom function ---- */
-
-static int save_rows(cn_context *ctx, const looped *l, cn_tensor *const *all, cn_tensor *const *in)
-{
-  int status = cn_context_save(ctx, all + l->nresults, l->nrows);
-  for (size_t i = 0; i < l->nkept_xs + l->nkept_operands && !status; i++)
-    status = cn_context_save(ctx, &in[l->kept[i]], 1);
-  if (!status && l->kind == CNI_CONTROL_WHILE && l->length)
-    status = cn_context_save(ctx, &all[l->nresults + l->nrows], 1);
-  return status;
-}
-
-static int forward(cn_context *ctx, cn_tensor **out, cn_tensor *const *in)
-{
-  looped *l = cn_context_payload(ctx);
-  size_t n = l->nresults + l->nrows + 1, ninputs = ninputs_of(l), bytes = (n + ninputs + 1) * sizeof *out;
-  cn_tensor **all = cni_alloc_zero(bytes), **given = all + n;
-  if (!all) return CN_ERR_MEMORY;
-  memcpy(given, in, ninputs * sizeof *given);
-  int status = record_first(all, l, given);
-  if (!status && l->backward) status = save_rows(ctx, l, all, in);
-  for (size_t i = 0; i < l->nresults && !status; i++) {
-    out[i] = all[i];
-    if (l->result[i].value < 0) status = cn_context_mark_non_differentiable(ctx, i);
-  }
-  cni_free(all, bytes);
-  return status;
-}
-
-/* Zeros for a gradient that did not come, or the -0.0 that sums begin with. */
-static cn_tensor *nothing(const cni_wire *w, int64_t rows, bool sum)
-{
-  cn_full_opts o = {.size = sizeof o, .dtype = w->type.dtype, .device = w->type.device};
-  return sum ? cn_full_with(w->type.shape, (size_t)w->type.ndim, -0.0, &o) : cni_zeros_typed(&w->type, rows);
-}
-
-/* Carried: gradients of carried values, sums; then rows of forward, xs and gradients of ys; then operands. counts: how
- * many of each. */
-static int backward_inputs(cn_context *ctx, const looped *l, cn_tensor **in, cn_tensor *const *grad_out, size_t *counts)
-{
-  size_t n = 0, saved = 0;
-  for (size_t i = 0; i < l->ncarried; i++)
-    if (l->active[i] && !(in[n++] = grad_out[i] ? grad_out[i] : nothing(&l->result[i], -1, false))) return cn_err();
-  for (size_t i = 0; i < l->nsums; i++)
-    if (!(in[n++] = nothing(&l->sums[i], -1, true))) return cn_err();
-  counts[0] = n;
-  for (; saved < l->nrows + l->nkept_xs; saved++)
-    if (!(in[n++] = cn_context_saved(ctx, saved))) return cn_err();
-  for (size_t i = l->ncarried; i < l->nresults; i++)
-    if (l->result[i].value >= 0 &&
-        !(in[n++] = grad_out[i] ? grad_out[i] : nothing(&l->result[i], l->length, false)))
-      return cn_err();
-  counts[1] = n - counts[0];
-  for (size_t i = 0; i < l->nkept_operands; i++)
-    if (!(in[n++] = cn_context_saved(ctx, saved++))) return cn_err();
-  counts[2] = n - counts[0] - counts[1];
-  bool counted = l->kind == CNI_CONTROL_WHILE;
-  in[n] = counted ? cn_context_saved(ctx, saved) : NULL;
-  return counted && !in[n] ? cn_err() : CN_OK;
-}
-
-static int record_backward(cn_tensor **out, cn_context *ctx, const looped *l, cn_tensor **in,
-                           cn_tensor *const *grad_out)
-{
-  size_t counts[3];
-  int status = backward_inputs(ctx, l, in, grad_out, counts);
-  cn_graph *body = status ? NULL : cn_graph_copy(l->backward);
-  if (!body) return cn_err();
-  if (l->kind == CNI_CONTROL_MAP && !counts[0] && l->draw < 0)
-    return record_map(out, l->ngradients, body, in, counts[1], counts[2], l);
-  return record_scan(out, l->ngradients, body, in, counts, in[counts[0] + counts[1] + counts[2]], l, true);
-}
-
-static int backward(cn_context *ctx, cn_tensor **grad_in, cn_tensor *const *grad_out)
-{
-  const looped *l = cn_context_payload(ctx);
-  if (!l->backward && l->kind == CNI_CONTROL_WHILE)
-    return cni_fail(CN_ERR_CAPTURE, "while: gradients of a loop in a graph need .max_steps");
-  if (cni_context_records(ctx))
-    return cni_fail(CN_ERR_UNSUPPORTED, "%s: gradients of gradients do not go through it while a graph is captured",
-                    l->who);
-  if (!l->ngradients) return CN_OK;
-  size_t n = ninputs_of(l), most = 2 * n + l->nresults + l->nrows + 2, bytes = (most + l->ngradients) * sizeof *grad_in;
-  cn_tensor **in = cni_alloc_zero(bytes), **out = in + most;
-  int status = in ? record_backward(out, ctx, l, in, grad_out) : CN_ERR_MEMORY;
-  for (size_t i = 0; i < n && !status; i++) grad_in[i] = l->gradient[i] >= 0 ? out[l->gradient[i]] : NULL;
-  cni_free(in, bytes);
-  return status;
-}
-
-static const cn_function loop_function = {sizeof(cn_function), "loop", forward, backward, looped_free};
-
-/* ---- arranging the halves ---- */
-
-/* Is a kept value a row of forward: a result, or a carried value as the step got it? */
-static bool is_row(const looped *l, const cni_kept *k)
-{
-  return k->from == CNI_KEPT_RESULT || (size_t)k->index < l->ncarried;
-}
-
-static void note_kept(looped *l, const cni_halves *h)
-{
-  for (size_t i = 0; i < h->nkept; i++) {
-    if (is_row(l, &h->kept[i])) l->nrows++;
-    else if ((size_t)h->kept[i].index < l->ncarried + l->nxs) l->kept[l->nkept_xs++] = h->kept[i].index;
-  }
-  for (size_t i = 0; i < h->nkept; i++)
-    if (!is_row(l, &h->kept[i]) && (size_t)h->kept[i].index >= l->ncarried + l->nxs)
-      l->kept[l->nkept_xs + l->nkept_operands++] = h->kept[i].index;
-}
-
-/* Which inputs get gradients, and where they stand among the results of backward: carried, sums, rows of xs. */
-static void note_gradients(looped *l, const cni_captured *f)
-{
-  size_t n = ninputs_of(l), from = l->ncarried, operands = l->ncarried + l->nxs;
-  for (size_t i = 0; i < from; i++) l->gradient[i] = l->active[i] ? (int)l->nactive++ : -1;
-  for (size_t i = operands; i < n; i++) {
-    l->gradient[i] = f->gradient[i] >= 0 ? (int)(l->nactive + l->nsums) : -1;
-    if (f->gradient[i] >= 0) l->sums[l->nsums++] = cni_wire_of(f->g, f->g->inputs[i]);
-  }
-  l->ngradients = l->nactive + l->nsums;
-  for (size_t i = from; i < operands; i++) l->gradient[i] = f->gradient[i] >= 0 ? (int)l->ngradients++ : -1;
-}
-
-static cn_graph *forward_half(const looped *l, const cni_halves *h, cni_wire *wires)
-{
-  cn_graph *g = h->forward;
-  cni_wire *out = wires + g->ninputs;
-  size_t nout = 0;
-  for (size_t i = 0; i < g->ninputs; i++) wires[i] = cni_wire_of(g, g->inputs[i]);
-  for (; nout < l->nresults; nout++) out[nout] = cni_wire_of(g, g->outputs[nout]);
-  for (size_t i = 0; i < h->nkept; i++)
-    if (is_row(l, &h->kept[i]))
-      out[nout++] = cni_wire_of(g, h->kept[i].from == CNI_KEPT_RESULT ? g->outputs[h->kept[i].index]
-                                                                      : g->inputs[h->kept[i].index]);
-  return cni_arrange(g, wires, g->ninputs, out, nout);
-}
-
-/* sum + gradient, in the graph of one step; the value, negative on failure. *input: the sum so far. */
-static int add_sum(cn_graph *g, int gradient, const cn_graph_value *t, int *input)
-{
-  const cn_value args[2] = {{CN_V_TENSOR, 1, {0}}, {CN_V_TENSOR, 1, {0}}};
-  *input = cn_graph_add_input(g, t->device, t->dtype, t->ndim, t->shape);
-  if (*input < 0) return *input;
-  const int in[2] = {*input, gradient};
-  int out[1];
-  size_t nout = 1;
-  int node = cn_graph_add_node(out, &nout, g, cn_op_find("add"), args, 2, in, 2);
-  return node < 0 ? node : out[0];
-}
-
-/* Values in front of the rows: gradients of carried values and sums, in and out. Returns how many, or an error. */
-static int wire_carried(const looped *l, const cni_captured *f, const cni_halves *h, cni_wire *in, cni_wire *out)
-{
-  cn_graph *g = h->backward;
-  int n = 0;
-  size_t seed = h->nkept;
-  for (size_t i = 0; i < l->ncarried; i++) {
-    int grad = f->gradient[i];
-    cn_graph_value type = l->result[i].type;
-    if (f->carries[i]) in[n] = cni_wire_of(g, g->inputs[seed++]);
-    else if (l->active[i]) in[n] = (cni_wire){-1, type, false};
-    if (l->active[i]) out[n++] = grad < 0 ? (cni_wire){-1, type, false} : cni_wire_of(g, g->outputs[grad]);
-  }
-  for (size_t i = l->ncarried + l->nxs; i < ninputs_of(l); i++) {
-    if (f->gradient[i] < 0) continue;
-    const cn_graph_value *type = &l->sums[(size_t)l->gradient[i] - l->nactive].type;
-    int input, sum = add_sum(g, g->outputs[f->gradient[i]], type, &input);
-    if (sum < 0) return sum;
-    in[n] = cni_wire_of(g, input);
-    out[n++] = cni_wire_of(g, sum);
-  }
-  return n;
-}
-
-/* The inputs of backward that are the node's own: those from first on, n of them. */
-static size_t wire_kept(const looped *l, const cni_halves *h, cni_wire *in, size_t first, size_t n)
-{
-  for (size_t j = 0; j < n; j++) {
-    size_t i = 0;
-    while (is_row(l, &h->kept[i]) || h->kept[i].index != l->kept[first + j]) i++;
-    in[j] = cni_wire_of(h->backward, h->backward->inputs[i]);
-  }
-  return n;
-}
-
-static cn_graph *backward_half(const looped *l, const cni_captured *f, const cni_halves *h, cni_wire *in, cni_wire *out)
-{
-  cn_graph *g = h->backward;
-  size_t seed = h->nkept;
-  int carried = wire_carried(l, f, h, in, out);
-  if (carried < 0) return NULL;
-  size_t n = (size_t)carried, nout = n;
-  for (size_t i = 0; i < h->nkept; i++)
-    if (is_row(l, &h->kept[i])) in[n++] = cni_wire_of(g, g->inputs[i]);
-  n += wire_kept(l, h, in + n, 0, l->nkept_xs);
-  for (size_t i = 0; i < l->nresults; i++) {
-    if (f->carries[i] && i >= l->ncarried) in[n++] = cni_wire_of(g, g->inputs[seed]);
-    seed += f->carries[i];
-  }
-  n += wire_kept(l, h, in + n, l->nkept_xs, l->nkept_operands);
-  for (size_t i = l->ncarried; i < l->ncarried + l->nxs; i++)
-    if (f->gradient[i] >= 0) out[nout++] = cni_wire_of(g, g->outputs[f->gradient[i]]);
-  return cni_arrange(g, in, n, out, nout);
-}
-
-static int arrange(looped *l, const cni_captured *f, const cni_halves *h)
-{
-  size_t n = ninputs_of(l), most = 3 * n + 2 * l->nresults + h->nkept + 2;
-  l->kept = cni_alloc((n + 1) * sizeof *l->kept);
-  l->gradient = l->kept ? cni_alloc((n + 1) * sizeof *l->gradient) : NULL;
-  l->sums = l->gradient ? cni_alloc((n + 1) * sizeof *l->sums) : NULL;
-  cni_wire *wires = l->sums ? cni_alloc(2 * most * sizeof *wires) : NULL;
-  int status = wires ? CN_OK : CN_ERR_MEMORY;
-  if (wires) {
-    note_kept(l, h);
-    note_gradients(l, f);
-    l->body = forward_half(l, h, wires);
-    if (l->body) l->backward = backward_half(l, f, h, wires, wires + most);
-    if (!l->backward) status = cn_err();
-  }
-  cni_free(wires, 2 * most * sizeof *wires);
-  return status;
-}
-
-/* ---- the call ---- */
+/* ---- capturing a step ---- */
 
 typedef struct looking {
   const cni_loop *loop;
-  cn_desc *given;   /* of the body's inputs: carried values, rows of xs */
+  bool *active;     /* per carried value of the caller's: does it carry gradients? */
+  cni_states states;
+  size_t ngiven;
+  cn_desc *given;   /* of the body's inputs: carried values, memories, rows of xs */
   bool *wants;
+  cn_tensor **memory;
   cni_captured body, cond;
 } looking;
 
+static size_t ncarried_of(const looking *k) { return k->loop->ncarried + k->states.n; }
+
+static void forget_given(looking *k)
+{
+  cni_free(k->given, (k->ngiven + 1) * sizeof *k->given);
+  cni_free(k->wants, k->ngiven + 1);
+  cni_free(k->memory, (k->ngiven + 1) * sizeof *k->memory);
+  k->given = NULL;
+  k->wants = NULL;
+  k->memory = NULL;
+}
+
 /* What a step is given: carried values and rows are row-major. */
-static void describe(looking *k)
+static int describe(looking *k)
 {
   const cni_loop *p = k->loop;
-  for (size_t i = 0; i < p->ncarried + p->nxs; i++) {
-    int row = i >= p->ncarried;
+  size_t first = p->ncarried, rows = ncarried_of(k);
+  forget_given(k);
+  k->ngiven = rows + p->nxs;
+  k->given = cni_alloc_zero((k->ngiven + 1) * sizeof *k->given);
+  k->wants = k->given ? cni_alloc_zero(k->ngiven + 1) : NULL;
+  k->memory = k->wants ? cni_alloc_zero((k->ngiven + 1) * sizeof *k->memory) : NULL;
+  if (!k->memory) return CN_ERR_MEMORY;
+  for (size_t i = 0; i < k->ngiven; i++) {
+    bool memory = i >= first && i < rows;
+    cn_tensor *t = memory ? k->states.v[i - first] : p->in[i < first ? i : i - k->states.n];
     cn_desc *d = &k->given[i];
-    *d = p->in[i]->d;
-    if (row) d->ndim--;
-    memmove(d->shape, p->in[i]->d.shape + row, (size_t)d->ndim * sizeof *d->shape);
+    int row = i >= rows;
+    *d = t->d;
+    d->ndim -= row;
+    memmove(d->shape, t->d.shape + row, (size_t)d->ndim * sizeof *d->shape);
     cni_contiguous_strides(d->ndim, d->shape, d->strides);
-    k->wants[i] = cn_needs_grad(p->in[i]);
+    k->wants[i] = memory ? k->states.wants[i - first] : i < first ? k->active[i] : cn_needs_grad(t);
+    if (memory) k->memory[i] = t;
   }
+  return CN_OK;
 }
 
 static int check_body(const looking *k)
 {
   const cni_loop *p = k->loop;
   const cn_graph *g = k->body.g;
-  if (k->body.nresults < p->ncarried || (p->kind == CNI_CONTROL_WHILE && k->body.nresults != p->ncarried))
+  size_t n = ncarried_of(k), made = k->body.nresults;
+  bool rows = p->kind != CNI_CONTROL_WHILE || p->counts;
+  if (made < n || (!rows && made != n))
     return cni_fail(CN_ERR_VALUE, "%s: it carries %zu values, and a step gives %zu", p->who, p->ncarried,
-                    k->body.nresults);
-  for (size_t i = 0; i < p->ncarried; i++) {
+                    made - k->states.n);
+  for (size_t i = 0; i < n; i++) {
     cn_graph_value in = cni_type_of(g, g->inputs[i]), out = cni_type_of(g, g->outputs[i]);
-    char have[CNI_SHAPE_TEXT], made[CNI_SHAPE_TEXT];
+    char have[CNI_SHAPE_TEXT], other[CNI_SHAPE_TEXT];
     if (!cni_type_same(&in, &out))
       return cni_fail(CN_ERR_SHAPE, "%s: carried value %zu is %s %s, and a step makes it %s %s", p->who, i,
                       cn_dtype_name(in.dtype), cni_shape_text(have, sizeof have, in.ndim, in.shape),
-                      cn_dtype_name(out.dtype), cni_shape_text(made, sizeof made, out.ndim, out.shape));
+                      cn_dtype_name(out.dtype), cni_shape_text(other, sizeof other, out.ndim, out.shape));
   }
-  return k->body.nresults ? CN_OK : cni_fail(CN_ERR_VALUE, "%s: its function gives no results", p->who);
+  return made ? CN_OK : cni_fail(CN_ERR_VALUE, "%s: its function gives no results", p->who);
 }
 
-/* Captures a step; again, where it gives a carried value a gradient that was thought to have none. */
+/* In eager code the first step would see what is written through the other name. */
+static int check_names(const looking *k)
+{
+  const cni_loop *p = k->loop;
+  for (size_t i = 0; i < k->states.n; i++)
+    for (size_t j = 0; j < p->ncarried + p->nxs; j++)
+      if (k->states.v[i]->storage == p->in[j]->storage)
+        return cni_fail(CN_ERR_CAPTURE, "%s: a step writes to a tensor from outside that is also given to the loop as "
+                        "%s %zu: clone it first", p->who, j < p->ncarried ? "carried value" : "x",
+                        j < p->ncarried ? j : j - p->ncarried);
+  return CN_OK;
+}
+
+/* A carried value that a step gives a gradient, and that was thought to have none: was there one? */
+static bool widen(looking *k)
+{
+  bool more = cni_states_widen(&k->states, k->body.carries + k->loop->ncarried);
+  for (size_t i = 0; i < k->loop->ncarried; i++) {
+    more |= k->body.carries[i] && !k->active[i];
+    k->active[i] |= k->body.carries[i];
+  }
+  return more;
+}
+
+/* Captures a step; again, where it writes to what was not known, or gives a gradient to what was thought to have
+ * none. */
 static int capture_body(looking *k)
 {
   const cni_loop *p = k->loop;
   for (;;) {
-    cni_to_capture what = {p->who, p->fn, p->payload, k->given, k->wants, p->ncarried + p->nxs};
-    int status = cni_capture_function(&k->body, &what);
-    if (!status) status = check_body(k);
+    int status = describe(k);
+    cni_to_capture what = {.who = p->who, .fn = p->fn, .payload = p->payload, .given = k->given, .wants = k->wants,
+                           .ngiven = k->ngiven, .memory = k->memory, .finals_at = p->ncarried};
+    if (!status) status = cni_capture_function(&k->body, &what);
+    int more = status ? status : cni_states_add(&k->states, &k->body);
+    if (more < 0) return more;
+    status = more ? check_names(k) : check_body(k);
     if (status) return status;
-    bool more = false;
-    for (size_t i = 0; i < p->ncarried; i++) {
-      more |= k->body.carries[i] && !k->wants[i];
-      k->wants[i] |= k->body.carries[i];
-    }
-    if (!more) return CN_OK;
+    if (!more && !widen(k)) return CN_OK;
     cni_captured_free(&k->body);
   }
 }
 
+/* The condition sees what steps write, and writes nothing itself. */
 static int capture_cond(looking *k)
 {
   const cni_loop *p = k->loop;
-  cni_to_capture what = {p->who, p->cond, p->payload, k->given, NULL, p->ncarried};
+  size_t n = k->states.n;
+  cni_to_capture what = {.who = p->who, .fn = p->cond, .payload = p->payload, .given = k->given,
+                         .ngiven = ncarried_of(k), .memory = k->memory};
   int status = cni_capture_function(&k->cond, &what);
   if (status) return status;
+  cn_graph *g = k->cond.g;
+  bool writes = !g;
+  for (size_t i = 0; g && i < n; i++) writes |= g->outputs[i] != g->inputs[p->ncarried + i];
+  if (writes)
+    return cni_fail(CN_ERR_CAPTURE, "while: its condition writes to a tensor from outside, which a graph cannot hold: "
+                                    "write in the body");
+  k->cond.nresults -= n;
+  g->noutputs -= n;
+  memmove(g->outputs, g->outputs + n, g->noutputs * sizeof *g->outputs);
   cn_graph_value v = {.ndim = 0};
-  if (k->cond.nresults == 1) v = cni_type_of(k->cond.g, k->cond.g->outputs[0]);
+  if (k->cond.nresults == 1) v = cni_type_of(g, g->outputs[0]);
   if (k->cond.nresults != 1 || cni_numel(v.ndim, v.shape) != 1)
     return cni_fail(CN_ERR_SHAPE, "while: its condition must give one result of one element");
   return cni_captured_unite((cni_captured *const[]){&k->cond, &k->body}, 2);
 }
 
-/* What is recorded, without a backward; owned. The graphs become its own. */
-static looped *looped_new(looking *k)
+/* ---- the call ---- */
+
+/* What is recorded, without a backward; owned. The condition becomes its own. */
+static cni_looped *looped_new(looking *k)
 {
   const cni_loop *p = k->loop;
   const cni_captured *f = &k->body;
-  looped *l = cni_alloc_zero(sizeof *l);
+  cni_looped *l = cni_alloc_zero(sizeof *l);
   if (!l) return NULL;
-  *l = (looped){.kind = p->kind, .who = p->who, .ncarried = p->ncarried, .nxs = p->nxs, .noperands = f->nmet,
-                .nresults = f->nresults, .length = p->length, .reverse = p->reverse, .draw = -1};
+  *l = (cni_looped){.kind = p->kind, .who = p->who, .ncarried = ncarried_of(k), .nxs = p->nxs, .noperands = f->nmet,
+                    .nresults = f->nresults, .length = p->length, .reverse = p->reverse, .countdown = p->countdown,
+                    .steps = p->steps, .draw = -1};
+  if (p->kind == CNI_CONTROL_MAP && k->states.n) l->kind = CNI_CONTROL_SCAN;
   l->result = cni_alloc((l->nresults + 1) * sizeof *l->result);
   l->active = l->result ? cni_alloc_zero(l->ncarried + 1) : NULL;
   if (!l->active) {
-    looped_free(l);
+    cni_looped_free(l);
     return NULL;
   }
   for (size_t i = 0; i < l->nresults; i++) {
     l->result[i] = cni_wire_of(f->g, f->g->outputs[i]);
-    bool active = i < l->ncarried && k->wants[i]; /* without a step it is what it was */
+    bool leaf = i < l->ncarried && k->memory[i] && cni_state_is_leaf(k->memory[i]);
+    bool active = i < l->ncarried && k->wants[i] && !leaf; /* without a step it is what it was */
     l->result[i].value = f->carries[i] || active ? 0 : -1;
     if (i < l->ncarried) l->active[i] = active;
   }
@@ -442,83 +258,98 @@ static looped *looped_new(looking *k)
   return l;
 }
 
-static bool any_carries(const looped *l)
+static bool any_carries(const cni_looped *l)
 {
   for (size_t i = 0; i < l->nresults && !cni_state()->no_grad; i++)
     if (l->result[i].value >= 0) return true;
   return false;
 }
 
-/* Splits the body, where its results carry gradients and there is a bound to the steps. */
-static int add_backward(looped *l, cni_captured *f)
+/* What was recorded: the node's results; of them those of the function and of memories, and, of a bounded while, where
+ * its count of steps is. */
+typedef struct recorded {
+  cn_tensor **all; /* owned array of room */
+  size_t room, nresults, count;
+} recorded;
+
+static int record_node(recorded *r, looking *k, cn_tensor *const *in)
 {
-  bool bounded = l->kind != CNI_CONTROL_WHILE || l->length;
-  cni_halves h = {.ninputs = ninputs_of(l), .noutputs = l->nresults};
-  int status = cni_cut_in_halves(&h, f->g);
-  if (!status && bounded) status = arrange(l, f, &h);
-  else if (!status) {
-    l->body = h.forward; /* with what nobody keeps: it is dropped */
-    h.forward = NULL;
-    l->body->noutputs = l->nresults;
-    if (cn_graph_remove_dead(l->body) < 0) status = cn_err();
+  cni_looped *l = looped_new(k);
+  int status = l ? CN_OK : CN_ERR_MEMORY;
+  bool carries = l && any_carries(l);
+  if (carries) status = cni_loop_add_backward(l, &k->body);
+  else if (l) {
+    l->body = k->body.g;
+    k->body.g = NULL;
   }
-  cni_halves_free(&h);
+  if (!status) {
+    *r = (recorded){.nresults = l->nresults, .count = l->nresults + l->nrows};
+    r->room = r->count + 1;
+    if (!(r->all = cni_alloc_zero(r->room * sizeof *r->all))) status = CN_ERR_MEMORY;
+  }
+  if (!status && carries) return cni_loop_apply(r->all, l, in);
+  if (!status) status = cni_record_loop(r->all, l, in);
+  if (l) cni_looped_free(l);
   return status;
 }
 
-static int record_loop(cn_tensor **out, looking *k, cn_tensor *const *in)
+/* The caller's carried values, ys, and the count; what memories hold goes there. */
+static int give_results(cn_tensor **out, size_t *nout, const looking *k, const recorded *r)
 {
-  looped *l = looped_new(k);
-  if (!l) return CN_ERR_MEMORY;
-  if (any_carries(l)) {
-    int status = add_backward(l, &k->body);
-    if (!status) return cn_function_apply(out, l->nresults, &loop_function, in, ninputs_of(l), l);
-    looped_free(l);
-    return status;
-  }
-  l->body = k->body.g;
-  k->body.g = NULL;
-  cn_tensor **all = cni_alloc_zero((l->nresults + 1) * sizeof *all);
-  int status = all ? record_first(all, l, in) : CN_ERR_MEMORY;
-  if (!status) memcpy(out, all, l->nresults * sizeof *out);
-  cni_free(all, (l->nresults + 1) * sizeof *all);
-  looped_free(l);
-  return status;
+  const cni_loop *p = k->loop;
+  size_t n = p->ncarried, nys = r->nresults - ncarried_of(k);
+  memcpy(out, r->all, n * sizeof *out);
+  memcpy(out + n, r->all + ncarried_of(k), nys * sizeof *out);
+  *nout = n + nys;
+  if (p->counts) out[(*nout)++] = r->all[r->count];
+  return cni_states_write(&k->states, r->all + n);
+}
+
+/* What was met may be from outside of this capture, too; what will be written to is kept as it is now. */
+static int find_inputs(cn_tensor **in, const looking *k)
+{
+  const cni_loop *p = k->loop;
+  bool inside = cni_capturing()->outer != NULL;
+  size_t n = 0;
+  for (size_t i = 0; i < p->ncarried; i++) in[n++] = p->in[i];
+  for (size_t i = 0; i < k->states.n; i++, n++)
+    if (!(in[n] = cn_clone(k->states.v[i]))) return cn_err();
+  for (size_t i = 0; i < p->nxs; i++) in[n++] = p->in[p->ncarried + i];
+  for (size_t i = 0; i < k->body.nmet; i++, n++)
+    if (!(in[n] = inside ? cni_bring_one_inside(k->body.met[i]) : k->body.met[i])) return cn_err();
+  in[n] = p->steps;
+  return CN_OK;
 }
 
 static int capture_and_record(cn_tensor **out, size_t *nout, looking *k)
 {
   const cni_loop *p = k->loop;
-  size_t given = p->ncarried + p->nxs;
-  describe(k);
   int status = capture_body(k);
   if (!status && p->cond) status = capture_cond(k);
-  if (!status && k->body.nresults > *nout)
-    status = cni_fail(CN_ERR_VALUE, "%s: there are %zu results, and room for %zu", p->who, k->body.nresults, *nout);
   if (status) return status;
-  size_t n = given + k->body.nmet;
-  cn_tensor **in = cni_alloc_zero((n + 1) * sizeof *in);
-  if (!in) return CN_ERR_MEMORY;
-  memcpy(in, p->in, given * sizeof *in);
-  for (size_t i = 0; i < k->body.nmet && !status; i++) {
-    in[given + i] = cni_capturing()->outer ? cni_bring_one_inside(k->body.met[i]) : k->body.met[i];
-    if (!in[given + i]) status = cn_err();
-  }
-  if (!status) status = record_loop(out, k, in);
-  if (!status) *nout = k->body.nresults;
-  cni_free(in, (n + 1) * sizeof *in);
+  size_t made = k->body.nresults - k->states.n + p->counts;
+  if (made > *nout)
+    return cni_fail(CN_ERR_VALUE, "%s: there are %zu results, and room for %zu", p->who, made, *nout);
+  recorded r = {.all = NULL};
+  size_t bytes = (k->ngiven + k->body.nmet + 1) * sizeof *out;
+  cn_tensor **in = cni_alloc_zero(bytes);
+  status = in ? find_inputs(in, k) : CN_ERR_MEMORY;
+  if (!status) status = record_node(&r, k, in);
+  if (!status) status = give_results(out, nout, k, &r);
+  cni_free(r.all, r.room * sizeof *r.all);
+  cni_free(in, bytes);
   return status;
 }
 
 int cni_capture_loop(cn_tensor **out, size_t *nout, const cni_loop *loop)
 {
-  size_t n = loop->ncarried + loop->nxs + 1;
-  looking k = {.loop = loop, .given = cni_alloc(n * sizeof(cn_desc))};
-  k.wants = k.given ? cni_alloc_zero(n) : NULL;
-  int status = k.wants ? capture_and_record(out, nout, &k) : CN_ERR_MEMORY;
+  looking k = {.loop = loop, .active = cni_alloc_zero(loop->ncarried + 1)};
+  for (size_t i = 0; k.active && i < loop->ncarried; i++) k.active[i] = cn_needs_grad(loop->in[i]);
+  int status = k.active ? capture_and_record(out, nout, &k) : CN_ERR_MEMORY;
   cni_captured_free(&k.body);
   cni_captured_free(&k.cond);
-  cni_free(k.given, n * sizeof *k.given);
-  cni_free(k.wants, n);
+  cni_states_free(&k.states);
+  forget_given(&k);
+  cni_free(k.active, loop->ncarried + 1);
   return status;
 }

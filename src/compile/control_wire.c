@@ -7,6 +7,7 @@
 
 #include "control.h"
 #include "graph/extract.h"
+#include "graph/passes/passes.h"
 
 cn_graph_value cni_type_of(const cn_graph *g, int value)
 {
@@ -56,6 +57,24 @@ static int find_values(cn_graph *g, int *values, const cni_wire *wires, size_t n
   return CN_OK;
 }
 
+/* Nodes that read nothing of the inputs that are left out. */
+static int mark_nodes(bool *nodes, const cn_graph *g, const int *inputs, size_t n)
+{
+  bool *absent = cni_alloc_zero(g->nvalues + 1);
+  if (!absent) return CN_ERR_MEMORY;
+  for (size_t i = 0; i < g->ninputs; i++) absent[g->inputs[i]] = true;
+  for (size_t i = 0; i < n; i++) absent[inputs[i]] = false;
+  for (size_t i = 0; i < g->nnodes; i++) {
+    const cni_gnode *node = &g->nodes[i];
+    bool reads = false;
+    for (int k = 0; k < node->nin; k++) reads |= node->in[k] >= 0 && absent[node->in[k]];
+    for (int k = 0; k < node->nout; k++) absent[node->out[k]] = reads;
+    nodes[i] = !reads;
+  }
+  cni_free(absent, g->nvalues + 1);
+  return CN_OK;
+}
+
 cn_graph *cni_arrange(cn_graph *g, const cni_wire *in, size_t nin, const cni_wire *out, size_t nout)
 {
   int *values = cni_alloc((nin + nout + 1) * sizeof *values);
@@ -63,14 +82,22 @@ cn_graph *cni_arrange(cn_graph *g, const cni_wire *in, size_t nin, const cni_wir
   if (!status) status = find_values(g, values + nin, out, nout, false);
   bool *all = status ? NULL : cni_alloc(g->nnodes + 1);
   cn_graph *made = NULL;
-  if (all) {
-    memset(all, true, g->nnodes + 1);
+  if (all && !mark_nodes(all, g, values, nin)) {
     cni_part part = {all, values, nin, values + nin, nout, false};
     made = cni_graph_extract(g, &part);
-    cni_free(all, g->nnodes + 1);
   }
+  cni_free(all, g->nnodes + 1);
   cni_free(values, (nin + nout + 1) * sizeof *values);
-  if (!made || cn_graph_optimise(made) >= 0) return made;
+  if (!made || cni_graph_tidy(made) >= 0) return made;
   cn_graph_free(made);
   return NULL;
+}
+
+int cni_check_again(const char *who, const cn_graph *g)
+{
+  for (size_t i = 0; i < g->nnodes; i++)
+    if (cni_node_flags(&g->nodes[i]) & CN_OP_EFFECTS)
+      return cni_fail(CN_ERR_UNSUPPORTED, "%s: gradients of gradients do not go through it, because what calls the "
+                      "host would be computed again", who);
+  return CN_OK;
 }

@@ -1,7 +1,7 @@
 /* split.c: cuts a graph of a forward and a backward pass in two.
  *
- * Place in the flow: executable.c has captured both as one graph, and joint.c runs the halves; so does control_grad.c
- * with the functions of branches and loops. Forward has what results and
+ * Place in the flow: executable.c has captured both as one graph, and joint.c runs the halves; so do
+ * control_cond.c and control_loop_grad.c with the functions of branches and loops. Forward has what results and
  * written states need, and nothing that needs the results' gradients; backward has the rest. What backward reads of
  * forward is kept: inputs and states as they are, results of nodes as further outputs of forward. Views are made again
  * instead: they cost nothing, and keep only what they look into. Parts that are computed again in backward

@@ -63,7 +63,7 @@ static cni_memory_record *add_memory(cni_capture *cap, cn_tensor *root, int valu
   return m;
 }
 
-static cn_tensor *root_of(cn_tensor *t)
+cn_tensor *cni_root_of(cn_tensor *t)
 {
   while (t->view) t = t->view->parent;
   return t;
@@ -94,7 +94,7 @@ static cni_memory_record *memory_of(cni_capture *cap, cn_tensor *t)
 {
   cni_memory_record *m = find_memory(cap, t->storage);
   if (m) return m;
-  cn_tensor *root = root_of(t);
+  cn_tensor *root = cni_root_of(t);
   int value = tagged_value(cap, root);
   if (value >= 0) return add_memory(cap, root, value, -1);
   if (!root->storage->data && root->d.numel) return of_another_capture(), NULL;
@@ -106,7 +106,7 @@ int cni_capture_place_read(cn_tensor *t)
 {
   const cni_capture *cap = cni_capturing();
   if (!cap || !cap->parts) return CN_OK;
-  int value = tagged_value(cap, root_of(t));
+  int value = tagged_value(cap, cni_root_of(t));
   const cni_gvalue *v = value < 0 ? NULL : &cap->g->values[value];
   if (!v || v->kind != CNI_VALUE_INPUT || !cap->parts[v->index]) return CN_OK;
   return cni_fail(CN_ERR_CAPTURE, "capture: input %d is a part of a larger tensor, and as_strided counts from where "
@@ -195,7 +195,7 @@ int cni_capture_value(cni_capture *cap, cn_tensor *t)
 
 /* Code that records gradients reads what was made while they were switched off: the graph says so by a detach, so that
  * none goes through when it is replayed. */
-static int read_value(cni_capture *cap, cn_tensor *t)
+int cni_capture_read(cni_capture *cap, cn_tensor *t)
 {
   cn_graph *g = cap->g;
   int value = cni_capture_value(cap, t);
@@ -317,7 +317,7 @@ static int record(cni_capture *cap, const cni_applying *a)
   int room[64], *in = room, node = 0, draw = -1;
   if (c->nin > 64 && !(in = cni_alloc((size_t)c->nin * sizeof *in))) return CN_ERR_MEMORY;
   for (int i = 0; i < c->nin && node >= 0; i++) {
-    in[i] = c->in[i] ? read_value(cap, c->in[i]) : -1;
+    in[i] = c->in[i] ? cni_capture_read(cap, c->in[i]) : -1;
     if (c->in[i] && in[i] < 0) node = in[i];
   }
   if (node >= 0 && (a->info->row->flags & CN_OP_RANDOM) && (draw = cni_draw(cap, c)) < 0) node = draw;

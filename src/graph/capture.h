@@ -36,6 +36,7 @@ typedef struct cni_counted {
 /* In a sub-graph: a tensor from outside, and the input that stands for it. */
 typedef struct cni_met {
   cn_tensor *from, *to; /* owned */
+  cn_tensor *first;     /* owned: `to` with the history that it begins with; NULL: it carries no gradient */
   size_t input;         /* which of the sub-graph's */
 } cni_met;
 
@@ -45,6 +46,8 @@ typedef struct cni_capture {
   struct cni_capture *outer; /* a sub-graph's: the capture that it is a part of; NULL: it is none */
   cni_met *met;
   size_t nmet, met_cap;
+  cni_met *written; /* ... whole memories that the sub-graph writes to: all that looks into one is made from it */
+  size_t nwritten, written_cap;
   uint64_t serial; /* tells handles of this capture from others' */
   cni_memory_record *memories;
   size_t nmemories, memories_cap;
@@ -77,6 +80,11 @@ int cni_trace_output(cni_capture *cap, cn_tensor *t);           /* one more outp
 int cni_trace_begin_inside(cni_capture *cap); /* as cni_trace_begin, as a part of the capture that goes on */
 bool cni_same_tensor(const cn_tensor *a, const cn_tensor *b); /* the same elements, with the same history */
 cn_tensor *cni_bring_one_inside(cn_tensor *t); /* what stands for t in the sub-graph; borrowed, NULL: an error */
+cn_tensor *cni_bring_one_written(cn_tensor *t); /* ... where it is about to be written to */
+/* `input`, the last one of the capture, stands for the memory of t, a tensor from outside that is no view. 0 or
+ * CN_ERR_MEMORY. */
+int cni_bring_memory(cni_capture *cap, cn_tensor *t, cn_tensor *input);
+cn_tensor *cni_root_of(cn_tensor *t); /* capture.c: the tensor that a view looks into; itself where it is none */
 /* A control node (control.h) on the tensors `in`, of as many results. The sub-graphs are taken over, also where it
  * fails. */
 typedef struct cni_control_call {
@@ -108,6 +116,7 @@ int cni_capture_call(cni_capture *cap, const cni_opinfo *info, const cn_value *a
 bool cni_capture_has(cni_capture *cap, const cn_tensor *t); /* is it a tensor of this capture, or of memory it knows? */
 int cni_capture_mode(cni_applying *a); /* the last mode: records instead of running */
 int cni_capture_value(cni_capture *cap, cn_tensor *t); /* its present value; external memory becomes a state */
+int cni_capture_read(cni_capture *cap, cn_tensor *t);  /* ... for a node that reads it */
 /* A tensor without memory that stands for a value; owned. strides NULL: contiguous. */
 cn_tensor *cni_capture_handle(const cni_capture *cap, cn_device device, int dtype, int ndim, const int64_t *shape,
                               const int64_t *strides, int value);
@@ -141,6 +150,7 @@ int cni_draw(cni_capture *cap, const cn_call *c); /* the draw of a random call; 
 /* The draw of that many numbers there: one that is known, or the next. */
 int cni_draw_at(cni_capture *cap, uint64_t offset, uint64_t count, const char *who);
 int cni_draw_count(cni_capture *cap, const char *who, uint64_t count); /* of so many numbers */
+uint64_t cni_draw_begins(const cni_capture *cap, int draw); /* at which offset */
 void cni_draws_end(cni_capture *cap);
 
 #endif

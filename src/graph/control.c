@@ -1,7 +1,8 @@
 /* control.c: what control nodes take and make, and whether their sub-graphs fit. See control.h.
  *
- * Invariant: everything follows from the node, its arguments and its sub-graphs' first and last values; nothing of a
- * run is known here. */
+ * Place in the flow: infer.c asks here for the types of a control node's results, verify.c whether what it holds is
+ * sound, passes what flags it has. Invariant: everything follows from the node, its arguments and its sub-graphs' first
+ * and last values; nothing of a run is known here. */
 #include "control.h"
 
 #include <pthread.h>

@@ -13,8 +13,9 @@
  * loop goes through the steps of its forward from the end).
  *
  * Place in the flow: compile/control.c captures functions as sub-graphs (inside.c) and records nodes that hold them;
- * infer.c, verify.c, plan.c and run.c ask here what such a node takes and makes. Invariant: a sub-graph reads its
- * inputs alone: what it needs from outside is an operand of its node. */
+ * infer.c, verify.c, plan.c and run.c ask here what such a node takes and makes; replay.c calls it as a program does
+ * (compile/control_replay.c). Invariant: a sub-graph reads its inputs alone, and gives results alone: what it needs
+ * from outside is an operand of its node, what it writes there one of its results. */
 #ifndef CNI_GRAPH_CONTROL_H
 #define CNI_GRAPH_CONTROL_H
 
@@ -55,6 +56,15 @@ int64_t cni_control_draws(const cni_gnode *n);          /* ... that the node tak
 uint32_t cni_node_flags(const cni_gnode *n);
 bool cni_subs_same(const cni_gnode *a, const cni_gnode *b); /* do they hold the same graphs? */
 
+/* A branch or loop that is replayed (replay.c), through cni_hooks.replay_control: in: its inputs; args: with sizes
+ * filled in. The thread's random numbers stand where the node's begin. */
+typedef struct cni_replayed {
+  const cni_gnode *node;
+  const cn_value *args;
+  cn_tensor *const *in;
+  const cn_replay_opts *opts;
+} cni_replayed;
+
 /* ---- host calls ---- */
 typedef struct cni_host {
   _Atomic int32_t refs;
@@ -68,5 +78,7 @@ typedef struct cni_host {
 void cni_host_release(cni_host *h);
 cni_host *cni_host_keep(cni_host *h);
 int cni_host_run(const cni_host *h, cn_tensor *const *in, int nin, cn_tensor *const *out);
+/* The call itself: at once, or as a node of the graph that is captured. Borrowed results. */
+int cni_host_call(cn_tensor **out, cni_host *h, cn_tensor *const *in, size_t nin);
 
 #endif

@@ -134,6 +134,22 @@ static int run_now(cn_tensor **out, const cni_host *h, cn_tensor *const *in, siz
   return status;
 }
 
+int cni_host_call(cn_tensor **out, cni_host *h, cn_tensor *const *inputs, size_t ninputs)
+{
+  bool inside = (cni_state()->modes & CNI_MODE_INSIDE) != 0;
+  cn_tensor **in = cni_alloc((ninputs + 1) * sizeof *in);
+  int status = in ? CN_OK : CN_ERR_MEMORY;
+  for (size_t i = 0; i < ninputs && !status; i++) {
+    if (!inputs[i]) status = cni_fail(CN_ERR_TYPE, "host_call: input %zu is NULL", i);
+    else if (inputs[i]->d.weak) status = cni_fail(CN_ERR_TYPE, "host_call: input %zu is a number, not a tensor", i);
+    else if (!(in[i] = inside ? cni_bring_one_inside(inputs[i]) : inputs[i])) status = cn_err();
+  }
+  for (size_t i = 0; i < h->nresults; i++) out[i] = NULL;
+  if (!status) status = cni_capturing() ? capture(out, h, in, ninputs) : run_now(out, h, in, ninputs);
+  cni_free(in, (ninputs + 1) * sizeof *in);
+  return status;
+}
+
 int cn_host_call_with(cn_tensor **outputs, const cn_host_result *results, size_t nresults, cn_tensor *const *inputs,
                       size_t ninputs, cn_host_fn fn, void *payload, const cn_host_call_opts *opts)
 {
@@ -142,17 +158,7 @@ int cn_host_call_with(cn_tensor **outputs, const cn_host_result *results, size_t
   cni_init();
   cni_host *h = host_new(results, nresults, fn, payload, &o);
   if (!h) return cn_err();
-  cn_tensor **in = cni_alloc((ninputs + 1) * sizeof *in);
-  int status = in ? CN_OK : CN_ERR_MEMORY;
-  for (size_t i = 0; i < ninputs && !status; i++) {
-    if (!inputs[i]) status = cni_fail(CN_ERR_TYPE, "host_call: input %zu is NULL", i);
-    else if (inputs[i]->d.weak) status = cni_fail(CN_ERR_TYPE, "host_call: input %zu is a number, not a tensor", i);
-    else if (!(in[i] = cni_state()->modes & CNI_MODE_INSIDE ? cni_bring_one_inside(inputs[i]) : inputs[i]))
-      status = cn_err();
-  }
-  for (size_t i = 0; i < nresults; i++) outputs[i] = NULL;
-  if (!status) status = cni_capturing() ? capture(outputs, h, in, ninputs) : run_now(outputs, h, in, ninputs);
-  cni_free(in, (ninputs + 1) * sizeof *in);
+  int status = cni_host_call(outputs, h, inputs, ninputs);
   cni_host_release(h);
   return status;
 }

@@ -2,14 +2,17 @@
  *
  * Place in the flow: compile/control.c begins a capture inside of the one that goes on, and calls the function it was
  * given; the door of ops (apply.c) asks here for every tensor: one from outside is replaced by an input of the
- * sub-graph, above autograd, so that gradients end there and not in what is outside. The capture of a sub-graph ends as
- * any other (trace.c), and a node that holds it is recorded in the outer capture, with the tensors that were met as
- * operands. Invariant: what a sub-graph reads is made in it or is one of its inputs. */
+ * sub-graph, above autograd, so that gradients end there and not in what is outside. Where the function writes to such
+ * a tensor, the input stands for its whole memory, and what looks into it is made from that input. The capture of a
+ * sub-graph ends as any other (trace.c), and a node that holds it is recorded in the outer capture, with the tensors
+ * that were met as operands. Invariant: what a sub-graph reads is made in it or is one of its inputs. */
 #include <cairn/autograd.h>
+#include <cairn/ops.h>
 #include <string.h>
 
 #include "capture.h"
 #include "control.h"
+#include "ops/families.h"
 
 bool cni_same_tensor(const cn_tensor *a, const cn_tensor *b)
 {
@@ -17,19 +20,83 @@ bool cni_same_tensor(const cn_tensor *a, const cn_tensor *b)
                     cni_same_layout(&a->d, &b->d) && a->node == b->node && a->out_index == b->out_index);
 }
 
+/* ---- tensors from outside ---- */
+
+/* One more row: `input`, the last one of the capture, stands for t. */
+static int add_met(cni_met **list, size_t *n, size_t *room, const cni_capture *cap, cn_tensor *t, cn_tensor *input)
+{
+  if (cni_grow((void **)list, room, *n + 1, sizeof **list)) return CN_ERR_MEMORY;
+  cn_tensor *first = input->node ? cni_tensor_alias(input) : NULL;
+  if (input->node && !first) return CN_ERR_MEMORY;
+  if (first) {
+    first->node = cni_node_keep(input->node);
+    first->out_index = input->out_index;
+  }
+  (*list)[(*n)++] = (cni_met){cni_tensor_keep(t), cni_tensor_keep(input), first, cap->g->ninputs - 1};
+  return CN_OK;
+}
+
+int cni_bring_memory(cni_capture *cap, cn_tensor *t, cn_tensor *input)
+{
+  return add_met(&cap->written, &cap->nwritten, &cap->written_cap, cap, t, input);
+}
+
+/* The view that t is, of what stands for its parent: made anew each time, so that it shows what is there now. */
+static cn_tensor *view_again(cn_tensor *t)
+{
+  const cni_opinfo *info = cni_op_info(t->view->op);
+  cn_value args[CN_MAX_ARGS];
+  cn_tensor *out[CNI_MAX_RESULTS] = {NULL}, *parent = cni_bring_one_inside(t->view->parent);
+  int nout = 1;
+  if (!parent) return NULL;
+  memcpy(args, t->view->args, (size_t)t->view->nargs * sizeof *args);
+  cni_fill_slots(info, args, &parent);
+  return cni_apply(info, args, t->view->nargs, NULL, out, &nout) ? NULL : cni_scope_add(out[0]);
+}
+
+/* A look into a memory that the sub-graph writes to. Borrowed; NULL with the error set. */
+static cn_tensor *look_inside(const cni_met *m, cn_tensor *t)
+{
+  bool whole = t->offset == m->from->offset && t->d.dtype == m->from->d.dtype && cni_same_layout(&t->d, &m->from->d);
+  if (t->view || (whole && !cn_needs_grad(t))) {
+    cn_tensor *look = t->view ? view_again(t) : m->to;
+    return look && cn_needs_grad(look) && !cn_needs_grad(t) ? cn_detach(look) : look;
+  }
+  cni_fail(CN_ERR_CAPTURE, "capture: a function that cond, while, scan or map is given writes to memory that another "
+                           "tensor from outside shares in a way that is not recorded as a view");
+  return NULL;
+}
+
 cn_tensor *cni_bring_one_inside(cn_tensor *t)
 {
   cni_capture *cap = cni_capturing();
   if ((t->d.weak && t->d.data) || cni_capture_has(cap, t)) return t; /* a number that is known stays one */
+  for (size_t i = 0; i < cap->nwritten; i++) {
+    const cni_met *m = &cap->written[i];
+    if (cni_same_tensor(m->from, t)) return m->to;
+    if (m->from->storage == t->storage) return look_inside(m, t);
+  }
   for (size_t i = 0; i < cap->nmet; i++)
     if (cni_same_tensor(cap->met[i].from, t)) return cap->met[i].to;
   cn_desc d = t->d;
   if (!cni_is_dense(d.ndim, d.shape, d.strides)) cni_contiguous_strides(d.ndim, d.shape, d.strides);
-  if (cni_grow((void **)&cap->met, &cap->met_cap, cap->nmet + 1, sizeof *cap->met)) return NULL;
   cn_tensor *input = cni_trace_input(cap, &d);
   if (!input || (cn_needs_grad(t) && !cn_requires_grad(input, true))) return NULL;
-  cap->met[cap->nmet++] = (cni_met){cni_tensor_keep(t), cni_tensor_keep(input), cap->g->ninputs - 1};
-  return input;
+  return add_met(&cap->met, &cap->nmet, &cap->met_cap, cap, t, input) ? NULL : input;
+}
+
+/* A memory that was not known to be written to will be, when the function is captured again (compile/control_states.c):
+ * until then what is captured shall not fail where the function would not. */
+cn_tensor *cni_bring_one_written(cn_tensor *t)
+{
+  const cni_capture *cap = cni_capturing();
+  cn_tensor *inside = cni_bring_one_inside(t);
+  for (size_t i = 0; inside && i < cap->nmet; i++) {
+    const cni_met *m = &cap->met[i];
+    if (m->to == inside && cn_needs_grad(m->from) && !cn_is_leaf(m->from) && cn_is_leaf(inside))
+      return cn_requires_grad(inside, false);
+  }
+  return inside;
 }
 
 /* ---- recording the node ---- */
@@ -56,7 +123,7 @@ static int describe(cn_desc *results, const cni_control_call *k)
 static int add_node(cni_capture *cap, const cni_control_call *k, int *ids, const cn_desc *results)
 {
   for (int i = 0; i < k->nin; i++) {
-    ids[i] = k->in[i] ? cni_capture_value(cap, k->in[i]) : -1;
+    ids[i] = k->in[i] ? cni_capture_read(cap, k->in[i]) : -1;
     if (k->in[i] && ids[i] < 0) return cn_err();
   }
   int node = cni_capture_call(cap, k->info, k->args, k->info->nparams, ids, k->nin, results, k->nout);

@@ -37,6 +37,13 @@ int cni_draw_count(cni_capture *cap, const char *who, uint64_t count)
   return cni_fail(CN_ERR_CAPTURE, "%s: captured code cannot choose a seed; set it before the capture", who);
 }
 
+uint64_t cni_draw_begins(const cni_capture *cap, int draw)
+{
+  uint64_t at = cap->base;
+  for (int i = 0; i < draw; i++) at += (uint64_t)cap->g->draws[i].count;
+  return at;
+}
+
 int cni_draw(cni_capture *cap, const cn_call *c)
 {
   return cni_draw_count(cap, cni_op_info(c->op)->name, cni_random_draws(c));

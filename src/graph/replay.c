@@ -10,7 +10,9 @@
 #include <string.h>
 
 #include "base/dtype.h"
+#include "base/hooks.h"
 #include "capture.h"
+#include "control.h"
 #include "ops/inplace.h"
 #include "plan.h"
 #include "segments.h"
@@ -39,7 +41,8 @@ static void want(replaying *r, int value)
 
 static bool wanted(const replaying *r, const cni_gnode *n)
 {
-  if ((n->info->row->flags & CN_OP_CHECKS) || cni_counts(r->g, n)) return true; /* a size may be all that is read */
+  if (cni_node_flags(n) & (CN_OP_CHECKS | CN_OP_EFFECTS)) return true;
+  if (cni_counts(r->g, n)) return true; /* a size may be all that is read */
   for (int k = 0; k < n->nout; k++)
     if (r->left[n->out[k]]) return true;
   return false;
@@ -195,6 +198,18 @@ static bool taken_apart(const replaying *r, const cn_op *op)
          r->opts->decompose(op, r->opts->payload);
 }
 
+/* A branch, a loop or a host call. Owned results. */
+static int call_control(const replaying *r, const cni_gnode *n, const cn_value *args, cn_tensor *const *in,
+                        cn_tensor **out)
+{
+  size_t depth = cni_scope_push();
+  const cni_replayed call = {n, args, in, r->opts};
+  int status = n->host ? cni_host_call(out, n->host, in, (size_t)n->nin) : cni_hooks.replay_control(out, &call);
+  for (int k = 0; k < n->nout; k++) out[k] = status ? NULL : cni_tensor_keep(out[k]);
+  cni_scope_pop(depth);
+  return status;
+}
+
 /* The call, with the defaults and the random numbers that the node has. */
 static int call_node(replaying *r, const cni_gnode *n, const cn_value *args, cn_tensor *const *in, cn_tensor **out)
 {
@@ -204,6 +219,7 @@ static int call_node(replaying *r, const cni_gnode *n, const cn_value *args, cn_
   if (!status) status = check_function(r, n, in);
   if (status) return status;
   if (n->draw >= 0) cn_random_set_state(r->seed, r->base + r->draws[n->draw]);
+  if (cni_is_control(n)) return call_control(r, n, args, in, out);
   cni_defaults_begin(&defaults, r->g, n);
   status = taken_apart(r, n->info->row) ? run_parts(r, n, args, in, out)
                                         : cni_apply(n->info, args, n->nargs, NULL, out, &nout);
@@ -241,26 +257,23 @@ static int note_count(replaying *r, int value, const cn_tensor *t)
 
 static int replay_node(replaying *r, const cni_gnode *n)
 {
-  cn_tensor *out[CNI_MAX_RESULTS] = {NULL};
-  size_t bytes = (size_t)(n->nin + 1) * sizeof(cn_tensor *);
-  if (n->nsubs || n->host)
-    return cni_fail(CN_ERR_UNSUPPORTED, "graph: %s: branches, loops and host calls are run, not replayed op by op",
-                    n->info->name);
-  cn_tensor **in = cni_alloc(bytes);
+  size_t room = (size_t)(n->nout > CNI_MAX_RESULTS ? n->nout : CNI_MAX_RESULTS);
+  size_t bytes = ((size_t)n->nin + room) * sizeof(cn_tensor *);
+  cn_tensor **out = cni_alloc_zero(bytes), **in = out ? out + room : NULL;
   cn_value *args = in ? cni_args_at(r->g, n, r->sizes) : NULL;
   int status = args ? CN_OK : cn_err() ? cn_err() : CN_ERR_MEMORY;
   for (int k = 0; in && k < n->nin; k++) in[k] = n->in[k] < 0 ? NULL : r->now[n->in[k]];
   if (!status) {
-    cni_fill_slots(n->info, args, in);
+    if (!cni_is_control(n)) cni_fill_slots(n->info, args, in);
     status = call_node(r, n, args, in, out);
   }
   for (int k = 0; k < n->nout && !status; k++) status = note_count(r, n->out[k], out[k]);
-  for (int k = 0; k < n->nout; k++)
+  for (int k = 0; out && k < n->nout; k++)
     if (!status && r->left[n->out[k]]) r->now[n->out[k]] = out[k];
     else cni_tensor_release(out[k]);
   if (!status) drop_read(r, n);
   cni_args_at_free(args);
-  cni_free(in, bytes);
+  cni_free(out, bytes);
   return status;
 }
 

@@ -79,6 +79,16 @@ static void finish_inputs(cni_capture *cap)
   }
 }
 
+static void release_met(cni_met *met, size_t n, size_t cap)
+{
+  for (size_t i = 0; i < n; i++) {
+    cni_tensor_release(met[i].from);
+    cni_tensor_release(met[i].to);
+    cni_tensor_release(met[i].first);
+  }
+  cni_free(met, cap * sizeof *met);
+}
+
 cn_graph *cni_trace_end(cni_capture *cap, int status)
 {
   cn_state *st = cni_state();
@@ -89,11 +99,8 @@ cn_graph *cni_trace_end(cni_capture *cap, int status)
   cni_leaves_restore(cap);
   cni_draws_end(cap);
   cni_scope_pop(cap->depth);
-  for (size_t i = 0; i < cap->nmet; i++) {
-    cni_tensor_release(cap->met[i].from);
-    cni_tensor_release(cap->met[i].to);
-  }
-  cni_free(cap->met, cap->met_cap * sizeof *cap->met);
+  release_met(cap->met, cap->nmet, cap->met_cap);
+  release_met(cap->written, cap->nwritten, cap->written_cap);
   for (size_t i = 0; i < cap->nmemories; i++) {
     cni_storage_release(cap->memories[i].storage);
     cni_tensor_release(cap->memories[i].root);

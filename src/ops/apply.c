@@ -443,9 +443,7 @@ static CNI_APART int apply_inside(const cni_opinfo *info, const cn_value *args, 
   if (count > STACK_INPUTS && !(room = cni_alloc((size_t)count * sizeof *room))) return CN_ERR_MEMORY;
   memcpy(known, args, (size_t)nargs * sizeof *known);
   int status = bring_inside(info, known, room);
-  if (!status && dest && cni_hooks.bring_inside(dest) != dest)
-    status = cni_fail(CN_ERR_CAPTURE, "%s: it writes to a tensor from outside of the function that cond, while, scan "
-                      "or map is given, which a graph cannot hold: return the new value instead", info->name);
+  if (!status && dest && !(dest = cni_hooks.bring_written(dest))) status = cn_err();
   if (!status) {
     st->modes &= ~(uint32_t)CNI_MODE_INSIDE; /* what the op is made of gets these tensors, or makes its own */
     status = cni_apply(info, known, nargs, dest, out, nout);

@@ -126,3 +126,69 @@ int branches(cn_tensor **out, cn_tensor *const *in, void *payload)
   (void)payload;
   return cn_scan(&out[0], &out[1], &n, &in[0], 1, &in[1], 1, branching_step, &c);
 }
+
+int per_row(cn_tensor **out, size_t *nout, cn_tensor *const *in, size_t nin, void *w)
+{
+  (void)nin;
+  out[0] = cn_tanh(cn_mv(w, in[0]));
+  out[1] = cn_sum(cn_mul(in[0], in[1]));
+  *nout = 2;
+  return cn_err();
+}
+
+/* in: x (T, X), y (T, X), w */
+int mapped(cn_tensor **out, cn_tensor *const *in, void *payload)
+{
+  size_t n = 2;
+  (void)payload;
+  return cn_map(out, &n, in, 2, per_row, in[2]);
+}
+
+int small(cn_tensor **out, size_t *nout, cn_tensor *const *in, size_t nin, void *payload)
+{
+  (void)nin, (void)payload;
+  out[0] = cn_lt(cn_max(in[1]), cn_num(20));
+  *nout = 1;
+  return cn_err();
+}
+
+static int grow(cn_tensor **out, size_t *nout, cn_tensor *const *in, size_t nin, void *w)
+{
+  (void)nin;
+  out[0] = cn_add(in[0], cn_int(1));
+  out[1] = cn_mul(in[1], w);
+  *nout = 2;
+  return cn_err();
+}
+
+/* in: a count, x, w; payload: max_steps */
+int growing(cn_tensor **out, cn_tensor *const *in, void *payload)
+{
+  return cn_while(out, in, 2, small, grow, in[2], .max_steps = *(int64_t *)payload);
+}
+
+int grown(cn_tensor **out, cn_tensor *const *in, void *payload)
+{
+  cn_tensor *all[3] = {cn_zeros(NULL, 0, .dtype = CN_I64), in[0], in[1]}, *last[2];
+  if (growing(last, all, payload)) return cn_err();
+  out[0] = last[1];
+  return cn_err();
+}
+
+int noisy(cn_tensor **out, size_t *nout, cn_tensor *const *in, size_t nin, void *payload)
+{
+  (void)nin, (void)payload;
+  out[0] = cn_dropout(cn_add(in[0], in[1]), .p = 0.5);
+  out[1] = cn_add(out[0], cn_rand_like(in[1]));
+  *nout = 2;
+  return cn_err();
+}
+
+int noise(cn_tensor **out, cn_tensor *const *in, void *combine)
+{
+  size_t n = 1;
+  cn_tensor *before = cn_rand_like(in[0]);
+  int status = cn_scan(&out[0], &out[1], &n, &before, 1, in + 1, 1, *(cn_control_fn *)combine, NULL, .reverse = true);
+  out[2] = cn_add(cn_rand_like(in[0]), in[0]); /* numbers behind the loop are eager's, too */
+  return status;
+}

@@ -40,4 +40,12 @@ typedef struct scanned {
 int recurrent(cn_tensor **out, cn_tensor *const *in, void *payload);
 int branches(cn_tensor **out, cn_tensor *const *in, void *payload);  /* the same, with a branch in each step */
 
+int per_row(cn_tensor **out, size_t *nout, cn_tensor *const *in, size_t nin, void *w);
+int mapped(cn_tensor **out, cn_tensor *const *in, void *payload);  /* in: x, y (T, X), w (H, X); per_row of each */
+int small(cn_tensor **out, size_t *nout, cn_tensor *const *in, size_t nin, void *payload); /* is in[1] below 20? */
+int growing(cn_tensor **out, cn_tensor *const *in, void *payload); /* in: a count, x, w; payload: max_steps */
+int grown(cn_tensor **out, cn_tensor *const *in, void *payload);   /* in: x, w; the last x alone */
+int noisy(cn_tensor **out, size_t *nout, cn_tensor *const *in, size_t nin, void *payload);
+int noise(cn_tensor **out, cn_tensor *const *in, void *combine);   /* in: x (X), xs (T, X); combine: noisy, say */
+
 #endif

@@ -114,23 +114,6 @@ static void test_nested(void **state)
 
 /* ---- map ---- */
 
-static int per_row(cn_tensor **out, size_t *nout, cn_tensor *const *in, size_t nin, void *w)
-{
-  (void)nin;
-  out[0] = cn_tanh(cn_mv(w, in[0]));
-  out[1] = cn_sum(cn_mul(in[0], in[1]));
-  *nout = 2;
-  return cn_err();
-}
-
-/* in: x (T, X), y (T, X), w */
-static int mapped(cn_tensor **out, cn_tensor *const *in, void *payload)
-{
-  size_t n = 2;
-  (void)payload;
-  return cn_map(out, &n, in, 2, per_row, in[2]);
-}
-
 static void test_map(void **state)
 {
   (void)state;
@@ -147,37 +130,6 @@ static void test_map(void **state)
 }
 
 /* ---- while ---- */
-
-static int small(cn_tensor **out, size_t *nout, cn_tensor *const *in, size_t nin, void *payload)
-{
-  (void)nin, (void)payload;
-  out[0] = cn_lt(cn_max(in[1]), cn_num(20));
-  *nout = 1;
-  return cn_err();
-}
-
-static int grow(cn_tensor **out, size_t *nout, cn_tensor *const *in, size_t nin, void *w)
-{
-  (void)nin;
-  out[0] = cn_add(in[0], cn_int(1));
-  out[1] = cn_mul(in[1], w);
-  *nout = 2;
-  return cn_err();
-}
-
-/* in: a count, x, w; payload: max_steps */
-static int growing(cn_tensor **out, cn_tensor *const *in, void *payload)
-{
-  return cn_while(out, in, 2, small, grow, in[2], .max_steps = *(int64_t *)payload);
-}
-
-static int grown(cn_tensor **out, cn_tensor *const *in, void *payload)
-{
-  cn_tensor *all[3] = {cn_zeros(NULL, 0, .dtype = CN_I64), in[0], in[1]}, *last[2];
-  if (growing(last, all, payload)) return cn_err();
-  out[0] = last[1];
-  return cn_err();
-}
 
 static void test_while(void **state)
 {
@@ -208,15 +160,6 @@ static void test_while(void **state)
 
 /* ---- random numbers ---- */
 
-static int noisy(cn_tensor **out, size_t *nout, cn_tensor *const *in, size_t nin, void *payload)
-{
-  (void)nin, (void)payload;
-  out[0] = cn_dropout(cn_add(in[0], in[1]), .p = 0.5);
-  out[1] = cn_add(out[0], cn_rand_like(in[1]));
-  *nout = 2;
-  return cn_err();
-}
-
 static int block(cn_tensor **out, cn_tensor *const *in, void *payload)
 {
   size_t n = 2;
@@ -228,15 +171,6 @@ static int checkpointed_step(cn_tensor **out, size_t *nout, cn_tensor *const *in
 {
   *nout = 2;
   return cn_checkpoint(out, 2, block, in, nin, payload);
-}
-
-static int noise(cn_tensor **out, cn_tensor *const *in, void *combine)
-{
-  size_t n = 1;
-  cn_tensor *before = cn_rand_like(in[0]);
-  int status = cn_scan(&out[0], &out[1], &n, &before, 1, in + 1, 1, *(cn_control_fn *)combine, NULL, .reverse = true);
-  out[2] = cn_add(cn_rand_like(in[0]), in[0]); /* numbers behind the loop are eager's, too */
-  return status;
 }
 
 static void test_random(void **state)
@@ -301,18 +235,6 @@ static int one_result(cn_tensor **out, size_t *nout, cn_tensor *const *in, size_
   return cn_err();
 }
 
-static int writes(cn_tensor **out, size_t *nout, cn_tensor *const *in, size_t nin, void *w)
-{
-  cn_add_(w, cn_num(1));
-  return plus(out, nout, in, nin, w);
-}
-
-static int writes_given(cn_tensor **out, size_t *nout, cn_tensor *const *in, size_t nin, void *w)
-{
-  cn_add_(in[0], cn_num(1));
-  return plus(out, nout, in, nin, w);
-}
-
 static cn_tensor *outside;
 static int goes_backward(cn_tensor **out, size_t *nout, cn_tensor *const *in, size_t nin, void *w)
 {
@@ -356,12 +278,9 @@ static void test_refusals(void **state)
   cn_tensor *in[2] = {cn_ones(CN_SHAPE(3)), cn_ones(CN_SHAPE(3))}, *out[2];
   outside = cn_requires_grad(cn_ones(CN_SHAPE(3)), true);
   cn_tensor *rows[2] = {cn_ones(CN_SHAPE(3)), cn_ones(CN_SHAPE(2, 3))};
-  cn_control_fn grows = more_rows, alone = one_result, writing = writes, over = writes_given, back = goes_backward,
-                keeping = keeps;
+  cn_control_fn grows = more_rows, alone = one_result, back = goes_backward, keeping = keeps;
   refused(choose_between, in, 2, &grows, CN_ERR_SHAPE, "result 0");
   refused(choose_between, in, 2, &alone, CN_ERR_VALUE, "true_fn gives 2 results, false_fn 1");
-  refused(choose_between, in, 2, &writing, CN_ERR_CAPTURE, "return the new value instead");
-  refused(choose_between, in, 2, &over, CN_ERR_CAPTURE, "return the new value instead");
   refused(choose_between, in, 2, &back, CN_ERR_CAPTURE, "cn_grad");
   refused(choose_between, in, 2, &keeping, CN_ERR_CAPTURE, "is kept outside");
   cn_release(kept_outside);

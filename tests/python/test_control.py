@@ -1,5 +1,7 @@
 """cond, while_loop, scan, map and host_call: eager and compiled the same, with gradients; against PyTorch where it is
 installed."""
+import os
+import tempfile
 import unittest
 import warnings
 
@@ -145,8 +147,76 @@ class Control(unittest.TestCase):
             cairn.cond(x.sum() > 0, lambda x: x, lambda x: x, (1.0,))
         with self.assertRaisesRegex(ZeroDivisionError, "division"):
             func.map(lambda x: x + 1 / 0, x)
-        with self.assertRaisesRegex(RuntimeError, "return the new value"):
-            cairn.compile(lambda x: cairn.cond(x.sum() > 0, lambda x: x.add_(1), lambda x: x, (x,)), fullgraph=True)(x)
+        with self.assertRaisesRegex(RuntimeError, "clone it first"):
+            cairn.compile(lambda x: func.scan(lambda h, x: (h.add_(x), x), cairn.zeros(3), x), fullgraph=True)(
+                cairn.ones(2, 3))
+
+    def test_writing_to_operands(self):
+        fast = cairn.compile(lambda x: cairn.cond(x.sum() > 0, lambda x: x.add_(1) * 2, lambda x: x, (x,)),
+                             fullgraph=True)
+        for value, left, made in ((1.0, 2, 4), (-1.0, -1, -1)):
+            x = cairn.full((2,), value)
+            self.assertEqual(fast(x).tolist(), [made] * 2)
+            self.assertEqual(x.tolist(), [left] * 2)
+
+    def test_running_means_in_a_scan(self):
+        def train(compiled):
+            cairn.manual_seed(5)
+            net, seen = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.ReLU()), cairn.zeros(2)
+            optimiser = cairn.optim.SGD(net.parameters(), lr=0.1)
+
+            def half(x):
+                seen[1] += 1
+                return net(x) * 0.5
+
+            def step(xs):
+                def one(h, x):
+                    y = cairn.cond(x.sum() > 0, net, half, (x,))
+                    return h + y.square().mean(), y
+                optimiser.zero_grad()
+                loss, _ = func.scan(one, cairn.tensor(0.0), xs)
+                loss.backward()
+                optimiser.step()
+                return loss
+            fn = cairn.compile(step, fullgraph=True) if compiled else step
+            losses = [fn(cairn.randn(4, 6, 3)).item() for _ in range(5)]
+            return losses, seen.tolist(), [t.tolist() for t in (*net.parameters(), *net.buffers())]
+        eager, compiled = train(False), train(True)
+        self.assertEqual(eager, compiled)
+        self.assertGreater(eager[1][1], 0)
+
+    def test_loaded_graphs_train(self):
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.cell, self.head = nn.RNNCell(4, 8), nn.Linear(8, 2)
+
+            def forward(self, xs):
+                def step(h, x):
+                    return cairn.cond(x.abs().max() > 1.5, lambda h: h * 0.5, lambda h: self.cell(x, h), (h,)), h
+                return self.head(func.scan(step, cairn.zeros(3, 8), xs)[0])
+
+        def train(net):
+            optimiser = cairn.optim.SGD(net.parameters(), lr=0.1)
+            cairn.manual_seed(8)
+            losses = []
+            for _ in range(10):
+                optimiser.zero_grad()
+                loss = net(cairn.randn(6, 3, 4)).square().mean()
+                loss.backward()
+                optimiser.step()
+                losses.append(loss.item())
+            return losses
+        cairn.manual_seed(2)
+        net = Net()
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "net.safetensors")
+            cairn.jit.save(cairn.jit.trace(net, cairn.randn(6, 3, 4)), path)
+            loaded = cairn.jit.load(path)
+        self.assertEqual(train(net), train(loaded))
+        own = dict(net.named_parameters())
+        self.assertEqual({name: p.tolist() for name, p in loaded.named_parameters()},
+                         {name: own[name].tolist() for name, _ in loaded.named_parameters()})
 
     def test_host_call(self):
         seen = []
@@ -198,6 +268,60 @@ class AgainstTorch(unittest.TestCase):
     def test_map(self):
         self.same(func.map(lambda x, y: x * y, cairn.tensor([[1.0, 2.0], [3.0, 4.0]]), cairn.tensor(3.0)),
                   torch_map(lambda x, y: x * y, torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor(3.0)))
+
+    def near(self, ours, theirs):
+        for a, b in zip(ours, theirs):
+            self.assertTrue(torch.allclose(torch.tensor(a.detach().tolist()), b.detach().float(), 1e-5, 1e-6))
+
+    def test_gradients_of_gradients(self):
+        """A gradient penalty through a scan with a branch in it, compiled; a plain loop in PyTorch."""
+        def body(lib, cond):
+            return lambda h, x, w: cond(x.sum() > 0, lambda h: lib.tanh(h @ w + x), lambda h: h * 0.5, (h,))
+
+        def penalty(lib, loop, h, xs, w):
+            loss = loop(h, xs, w).square().sum()
+            grads = lib.autograd.grad(loss, (h, xs, w), create_graph=True)
+            return lib.autograd.grad(sum((g ** 3).sum() for g in grads), (h, xs, w))
+
+        def ours(h, xs, w):
+            step = body(cairn, cairn.cond)
+            return penalty(cairn, lambda h, xs, w: func.scan(lambda h, x: (step(h, x, w), h), h, xs)[0], h, xs, w)
+
+        def theirs(h, xs, w):
+            def loop(h, xs, w):
+                for x in xs:
+                    h = body(torch, lambda p, yes, no, args: (yes if p else no)(*args))(h, x, w)
+                return h
+            return penalty(torch, loop, h, xs, w)
+        torch.manual_seed(0)
+        given = [torch.randn(3), torch.randn(5, 3), torch.randn(3, 3)]
+        want = theirs(*[t.clone().requires_grad_() for t in given])
+        for code in (ours, cairn.compile(ours, fullgraph=True)):
+            self.near(code(*[cairn.tensor(t.tolist(), requires_grad=True) for t in given]), want)
+
+    def test_writing_outside(self):
+        """Momenta and weights of a small training loop, written in place in a scan; a plain loop in PyTorch."""
+        def update(lib, w, m, x, y):
+            loss = ((x * w).sum() - y).square()
+            grad, = lib.autograd.grad(loss, w)
+            with lib.no_grad():
+                m.mul_(0.9).add_(grad)
+                w.sub_(m * 0.05)
+            return loss.detach()
+        torch.manual_seed(0)
+        xs, ys, w0 = torch.randn(6, 3), torch.randn(6), torch.randn(3)
+        w, m = w0.clone().requires_grad_(), torch.zeros(3)
+        losses = torch.stack([update(torch, w, m, x, y) for x, y in zip(xs, ys)])
+        ours, moment = cairn.tensor(w0.tolist(), requires_grad=True), cairn.zeros(3)
+
+        @cairn.compile(fullgraph=True)
+        def train(xs, ys):
+            def step(total, row):
+                loss = update(cairn, ours, moment, *row)
+                return total + loss, loss
+            return func.scan(step, cairn.tensor(0.0), (xs, ys))[1]
+        made = train(cairn.tensor(xs.tolist()), cairn.tensor(ys.tolist()))
+        self.near((made, ours, moment), (losses, w, m))
 
     def test_while_loop(self):
         def fn(lib, loop):

@@ -10,6 +10,9 @@
 /* canonicalise.c: the input whose elements the node's one result has, where it is a copy; -1: it is none. */
 int cni_copied_input(const cni_gnode *n);
 
+/* optimise.c: cn_graph_optimise without passes that may round the gradients of a replay differently. */
+int cni_graph_tidy(cn_graph *g);
+
 int cni_pass_canonicalise(cn_graph *g); /* copies that copy nothing new, views that show what another value is */
 int cni_pass_fold(cn_graph *g);         /* nodes over constants become constants */
 int cni_pass_cse(cn_graph *g);          /* what is computed twice is computed once */

@@ -3,7 +3,11 @@
  *     auto y = cn::cond(x.sum() > 0, [&](auto &in) { return std::vector{in[0].sin()}; },
  *                       [&](auto &in) { return std::vector{in[0].cos()}; }, {x});
  *
- * Functions take and give vectors of tensors; tensors that they read from outside are seen, and get gradients. */
+ * Functions take and give vectors of tensors; tensors that they read from outside are seen, and get gradients, and
+ * those that they write to are written to.
+ *
+ * Place in the flow: a function is called back by the C library, in eager code once for each step, while a graph is
+ * captured once or twice in all. Invariant: nothing is thrown through the library: it comes out of the call here. */
 #ifndef CAIRN_CONTROL_HPP
 #define CAIRN_CONTROL_HPP
 
