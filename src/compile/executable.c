@@ -323,13 +323,21 @@ static int run_function(capturing *c, cn_compile_fn fn, const cn_compile_call *c
   return status;
 }
 
+/* Nobody will ask for gradients through it, nor through what nodes hold. */
+static void close_graph(cn_graph *g)
+{
+  g->closed = true;
+  for (size_t i = 0; i < g->nnodes; i++)
+    for (int k = 0; k < g->nodes[i].nsubs; k++) close_graph(g->nodes[i].subs[k]);
+}
+
 /* A tensor that the function put somewhere outside would be found there without a value. */
 static cn_graph *finished(const capturing *c, cn_graph *whole)
 {
   if (c->cap.escaped)
     cni_fail(CN_ERR_CAPTURE, "compile: a tensor that the function computes is kept outside of it, in an attribute or a "
                              "list: return it instead");
-  whole->closed = !c->p->carries;
+  if (!c->p->carries) close_graph(whole);
   c->p->hooked = c->cap.hooked;
   if (!cn_err()) return whole;
   cn_graph_free(whole);

@@ -409,25 +409,6 @@ static cni_plan *make(const cn_graph *g, cn_tensor *const *inputs)
   return p;
 }
 
-cni_plan *cni_plan_sub(const cn_graph *g)
-{
-  size_t bytes = (g->ninputs + 1) * sizeof(cn_tensor *);
-  cn_tensor **inputs = cni_alloc_zero(bytes);
-  bool done = inputs != NULL;
-  for (size_t i = 0; done && i < g->ninputs; i++) {
-    const cni_gvalue *v = &g->values[g->inputs[i]];
-    size_t size = cni_dtype_bytes(v->dtype, cni_numel(v->ndim, v->shape));
-    inputs[i] = cni_tensor_over(cni_storage_meta(v->device, size, NULL), 0, v->dtype, v->ndim, v->shape,
-                                v->has_strides ? v->strides : NULL);
-    done = inputs[i] != NULL;
-    if (done) inputs[i]->d.weak = v->weak;
-  }
-  cni_plan *p = done ? make(g, inputs) : NULL;
-  for (size_t i = 0; inputs && i < g->ninputs; i++) cni_tensor_release(inputs[i]);
-  cni_free(inputs, bytes);
-  return p;
-}
-
 /* ---- finding ---- */
 
 static bool same_layout(const cn_desc *a, const cn_desc *b)
@@ -486,9 +467,9 @@ static cni_plan *find(cn_graph *g, cn_tensor *const *inputs)
   return NULL;
 }
 
-cni_plan *cni_plan_for(cn_graph *g, cn_tensor *const *inputs)
+/* A reference for the caller. */
+static cni_plan *found_or_made(cn_graph *g, cn_tensor *const *inputs)
 {
-  if (check_inputs(g, inputs)) return NULL;
   pthread_mutex_lock(&g->lock);
   cni_plan *p = find(g, inputs);
   if (!p && (p = make(g, inputs))) {
@@ -499,5 +480,29 @@ cni_plan *cni_plan_for(cn_graph *g, cn_tensor *const *inputs)
   }
   if (p) atomic_fetch_add_explicit(&p->refs, 1, memory_order_relaxed);
   pthread_mutex_unlock(&g->lock);
+  return p;
+}
+
+cni_plan *cni_plan_for(cn_graph *g, cn_tensor *const *inputs)
+{
+  return check_inputs(g, inputs) ? NULL : found_or_made(g, inputs);
+}
+
+cni_plan *cni_plan_sub(cn_graph *g)
+{
+  size_t bytes = (g->ninputs + 1) * sizeof(cn_tensor *);
+  cn_tensor **inputs = cni_alloc_zero(bytes);
+  bool done = inputs != NULL;
+  for (size_t i = 0; done && i < g->ninputs; i++) {
+    const cni_gvalue *v = &g->values[g->inputs[i]];
+    size_t size = cni_dtype_bytes(v->dtype, cni_numel(v->ndim, v->shape));
+    inputs[i] = cni_tensor_over(cni_storage_meta(v->device, size, NULL), 0, v->dtype, v->ndim, v->shape,
+                                v->has_strides ? v->strides : NULL);
+    done = inputs[i] != NULL;
+    if (done) inputs[i]->d.weak = v->weak;
+  }
+  cni_plan *p = done ? found_or_made(g, inputs) : NULL;
+  for (size_t i = 0; inputs && i < g->ninputs; i++) cni_tensor_release(inputs[i]);
+  cni_free(inputs, bytes);
   return p;
 }

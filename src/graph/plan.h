@@ -78,8 +78,9 @@ typedef struct cni_plan {
  * error set. */
 cni_plan *cni_plan_for(cn_graph *g, cn_tensor *const *inputs);
 void cni_plan_release(cni_plan *plan);
-/* Of the graph that a node holds, for inputs as they were traced; owned. NULL with the error set. */
-cni_plan *cni_plan_sub(const cn_graph *g);
+/* Of the graph that a node holds, for inputs as they were traced: one for all plans of the graph around it, whatever
+ * the sizes there. As above. */
+cni_plan *cni_plan_sub(cn_graph *g);
 
 /* Do the states still have the types and shapes that they had? */
 bool cni_states_hold(const cn_graph *g);

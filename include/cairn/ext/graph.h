@@ -226,7 +226,7 @@ CN_API int cn_graph_lift(cn_graph *graph, bool (*wanted)(const cn_op *op, void *
 /* Neighbouring pointwise nodes become one node of the op "pointwise", which computes all of them in one pass over
  * memory. For a graph that is only run from now on: such a node has no gradient. Results are the same to the bit; those
  * of float16 and bfloat16 are where `exact`, else what lies between the nodes of a group stays float32. How many groups
- * there are, or an error. */
+ * there are, those in branches and loops included, or an error. */
 CN_API int cn_graph_fuse(cn_graph *graph, bool exact);
 
 CN_END_DECLS

@@ -385,10 +385,21 @@ static int allocate(fusing *f)
   return CN_OK;
 }
 
-int cn_graph_fuse(cn_graph *g, bool exact)
+/* The graphs that nodes hold: how many groups they have, or an error. */
+static int fuse_held(const cn_graph *g, bool exact)
 {
-  if (cn_err()) return cn_err();
-  if (!g) return cni_fail(CN_ERR_TYPE, "graph_fuse: the graph is NULL");
+  int groups = 0;
+  for (size_t i = 0; i < g->nnodes; i++)
+    for (int k = 0; k < g->nodes[i].nsubs; k++) {
+      int n = cn_graph_fuse(g->nodes[i].subs[k], exact);
+      if (n < 0) return n;
+      groups += n;
+    }
+  return groups;
+}
+
+static int fuse_nodes(cn_graph *g, bool exact)
+{
   fusing f = {.g = g, .exact = exact};
   int status = cni_types_fill(&g->types, g);
   if (!status) status = allocate(&f);
@@ -406,4 +417,12 @@ int cn_graph_fuse(cn_graph *g, bool exact)
   if (groups && cni_verbose(CNI_TOPIC_GRAPH))
     cni_log(CN_LOG_INFO, CNI_TOPIC_GRAPH, "graph: %d groups; %zu nodes", groups, g->nnodes);
   return groups;
+}
+
+int cn_graph_fuse(cn_graph *g, bool exact)
+{
+  if (cn_err()) return cn_err();
+  if (!g) return cni_fail(CN_ERR_TYPE, "graph_fuse: the graph is NULL");
+  int held = fuse_held(g, exact), own = held < 0 ? held : fuse_nodes(g, exact);
+  return own < 0 ? own : held + own;
 }
