@@ -3,8 +3,9 @@
  * to.
  *
  * A program is a handful of steps from the table below on a pool of tensors: formulas, reductions, views, writes
- * through views, products, random draws, composite ops; half of them go backward at the end. 500 programs, with
- * CAIRN_LONG=1 10,000. CAIRN_FUZZ_SEED=n takes other ones, CAIRN_CALL=i runs one alone.
+ * through views, products, random draws, composite ops, branches and loops that write to what is outside; half of them
+ * go backward at the end. 500 programs, with CAIRN_LONG=1 10,000. CAIRN_FUZZ_SEED=n takes other ones, CAIRN_CALL=i runs
+ * one alone.
  *
  * Others have steps with sizes that depend on data, and run as compiled functions, for inputs with other counts. */
 #define _POSIX_C_SOURCE 200809L
@@ -187,9 +188,68 @@ static cn_tensor *constant(program *p)
   }
 }
 
+/* ---- branches and loops ---- */
+
+/* What a branch or a step does: the same whenever it is called. */
+typedef struct body {
+  uint64_t seed;
+  cn_tensor *state; /* from outside */
+} body;
+
+static cn_tensor *shaped(const body *b, uint64_t branch, cn_tensor *x)
+{
+  static cn_tensor *(*const of[])(cn_tensor *) = {cn_neg, cn_tanh, cn_sigmoid, cn_sin, cn_square, cn_relu};
+  rng r = {(b->seed * 2 + branch) * 0x9e3779b97f4a7c15u + 1};
+  for (int64_t i = rng_below(&r, 3); i >= 0; i--) x = of[rng_below(&r, 6)](x);
+  if (rng_one_in(&r, 2)) cn_add_(cn_select(b->state, 0, rng_below(&r, 4)), cn_num(0.25));
+  if (rng_one_in(&r, 3)) cn_mul_(b->state, cn_num(0.5));
+  return cn_add(x, cn_sum(b->state));
+}
+
+static int yes_or_step(cn_tensor **out, size_t *nout, cn_tensor *const *in, size_t nin, void *payload)
+{
+  const body *b = payload;
+  *nout = nin;
+  out[0] = shaped(b, 0, in[0]);
+  if (nin < 2) return cn_err();
+  out[0] = cn_tanh(cn_add(cn_mul(in[0], cn_num(0.5)), in[1]));
+  out[1] = shaped(b, 0, cn_mul(out[0], b->seed % 3 ? in[1] : cn_rand_like(in[1])));
+  return cn_err();
+}
+
+static int no(cn_tensor **out, size_t *nout, cn_tensor *const *in, size_t nin, void *payload)
+{
+  *nout = nin;
+  out[0] = shaped(payload, 1, in[0]);
+  return cn_err();
+}
+
+static int is_small(cn_tensor **out, size_t *nout, cn_tensor *const *in, size_t nin, void *payload)
+{
+  (void)nin, (void)payload;
+  *nout = 1;
+  out[0] = cn_lt(cn_sum(cn_abs(in[0])), cn_num(20));
+  return cn_err();
+}
+
+static cn_tensor *control(program *p)
+{
+  cn_tensor *x = cn_clone(any(p)), *last = NULL, *ys = NULL; /* not what is written to, by another name */
+  body b = {(uint64_t)below(p, 1000), p->state[1]};
+  int64_t kind = below(p, 3);
+  size_t n = 1;
+  if (kind == 0 || !cn_ndim(x)) cn_cond(&ys, &n, cn_gt(cn_sum(x), cn_num(0)), &x, 1, yes_or_step, no, &b);
+  else if (kind == 1) cn_while(&ys, &x, 1, is_small, no, &b, .max_steps = 3);
+  else {
+    cn_tensor *first = cn_select(x, 0, 0);
+    cn_scan(&last, &ys, &n, &first, 1, &x, 1, yes_or_step, &b, .reverse = b.seed % 2);
+  }
+  return ys;
+}
+
 static cn_tensor *(*const steps[])(program *p) = {formula, formula, binary,  binary,  binary,   reduction, look,
                                                   look,    look,    writing, writing, product,  drawing,   composed,
-                                                  constant};
+                                                  constant, control};
 
 /* By way of other types, whose memory rounds: programs of every fourth seed have such steps as well. */
 static cn_tensor *typed(program *p)
@@ -313,7 +373,7 @@ static void run_graph(program *p, cn_graph *g, cn_tensor *const *inputs, const o
   outcome have = {{NULL}};
   if (cn_graph_verify(g)) fail_msg("program %llu, %s: %s", (unsigned long long)p->seed, how, cn_err_message());
   reset(p);
-  if (cn_graph_run(have.out, g, inputs))
+  if (strcmp(how, "replayed") ? cn_graph_run(have.out, g, inputs) : cn_graph_replay(have.out, g, inputs))
     fail_msg("program %llu, %s: %s", (unsigned long long)p->seed, how, cn_err_message());
   finish(p, &have);
   for (size_t i = 0; i < OUTPUTS; i++)
@@ -369,11 +429,11 @@ static bool compare(program *p, cn_tensor *const *inputs)
   reset(p);
   cn_graph *g = cn_trace(run, OUTPUTS, inputs, INPUTS, p);
   if (!g) fail_msg("program %llu: %s", (unsigned long long)p->seed, cn_err_message());
-  for (int i = 0; i < 4; i++) {
-    static const char *const how[] = {"as traced", "a second time", "optimised", "optimised and lifted"};
+  for (int i = 0; i < 5; i++) {
+    static const char *const how[] = {"as traced", "replayed", "a second time", "optimised", "optimised and lifted"};
     for (int k = 0; k < INPUTS; k++) given[k] = cn_clone(inputs[k]);
-    if (i == 2 && cn_graph_optimise(g) < 0) fail_msg("program %llu: %s", (unsigned long long)p->seed, cn_err_message());
-    if (i == 3 && cn_graph_lift(g, NULL, NULL) < 0)
+    if (i == 3 && cn_graph_optimise(g) < 0) fail_msg("program %llu: %s", (unsigned long long)p->seed, cn_err_message());
+    if (i == 4 && cn_graph_lift(g, NULL, NULL) < 0)
       fail_msg("program %llu: %s", (unsigned long long)p->seed, cn_err_message());
     run_graph(p, g, given, &want, how[i]);
   }
