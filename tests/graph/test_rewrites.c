@@ -86,6 +86,14 @@ static const struct pair {
   {"fold of what makes its own",
    X "%1 = arange(0, 3, 1, none, none) : int64 [3]\n%2 = add(%0, %1, 1) : float32 [2, 3]\noutput %2\n",
    X "%2 = const int64 [3] <0, 1, 2>\n%1 = add(%0, %2, 1) : float32 [2, 3]\noutput %1\n"},
+  {"fold of what reads a shape",
+   X "%1 = exp(%0) : float32 [2, 3]\n%2 = full_like(%1, 0x1p+1, none, none) : float32 [2, 3]\n"
+     "%3 = mul(%0, %2) : float32 [2, 3]\noutput %3\n",
+   X "%2 = const float32 [2, 3] <0x1p+1, 0x1p+1, 0x1p+1, 0x1p+1, 0x1p+1, 0x1p+1>\n"
+     "%1 = mul(%0, %2) : float32 [2, 3]\noutput %1\n"},
+  {"a shape that changes",
+   "size A = 2 in 1..64\n%0 = input float32 [$A]\n%1 = full_like(%0, 0x1p+1, none, none) : float32 [2]\noutput %1\n",
+   NULL},
   /* cse */
   {"cse",
    X "%1 = exp(%0) : float32 [2, 3]\n%2 = exp(%0) : float32 [2, 3]\n%3 = mul(%1, %2) : float32 [2, 3]\noutput %3\n",

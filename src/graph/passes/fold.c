@@ -1,7 +1,8 @@
 /* fold.c: computes what depends on nothing but constants and numbers once, by eager's kernels.
  *
- * Place in the flow: a pass of optimise.c, behind canonicalise.c and before cse.c. Invariant: a node that fails is
- * left, to fail when the graph runs; a constant lies in memory as the value did. */
+ * What reads a shape alone (full_like) depends on no value. Place in the flow: a pass of optimise.c, behind
+ * canonicalise.c and before cse.c. Invariant: a node that fails is left, to fail when the graph runs; a constant lies
+ * in memory as the value did. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -9,8 +10,12 @@
 #include "graph/passes/passes.h"
 #include "ops/apply.h"
 
-static bool is_fixed(const cn_graph *g, int value)
+static bool reads_shape(const cni_gnode *n) { return n->nin == 1 && (n->info->row->flags & CN_OP_SHAPE_ONLY); }
+
+/* Is what the node reads of it known already? */
+static bool is_fixed(const cn_graph *g, const cni_gnode *n, int value)
 {
+  if (reads_shape(n)) return !g->types.v[value].varies;
   if (value < 0 || g->values[value].kind == CNI_VALUE_CONST) return true;
   return g->values[value].kind == CNI_VALUE_SCALAR && !g->values[value].expr;
 }
@@ -27,10 +32,18 @@ static bool foldable(const cn_graph *g, int node)
   if (n->nsubs) return false;
   if (!strncmp(n->info->name, "empty", 5)) return false; /* it has no elements to know */
   for (int k = 0; k < n->nin; k++)
-    if (!is_fixed(g, n->in[k])) return false;
+    if (!is_fixed(g, n, n->in[k])) return false;
   for (int k = 0; k < n->nout; k++)
     if (!can_be_const(&g->types.v[n->out[k]].handle->d)) return false;
   return true;
+}
+
+/* An operand; one whose shape alone is read has no elements yet, and any will do. Borrowed; NULL with the error set. */
+static cn_tensor *operand(const cn_graph *g, const cni_gnode *n, int k)
+{
+  cn_tensor *t = g->types.v[n->in[k]].handle;
+  const cn_desc *d = &t->d;
+  return reads_shape(n) ? cni_scope_add(cni_tensor_new(d->device, d->dtype, d->ndim, d->shape, d->strides)) : t;
 }
 
 /* Runs the node without modes. Owned results. */
@@ -43,7 +56,7 @@ static int compute(const cn_graph *g, const cni_gnode *n, cn_tensor **out)
   bool no_grad = st->no_grad;
   int nout = n->nout;
   if (!in) return CN_ERR_MEMORY;
-  for (int k = 0; k < n->nin; k++) in[k] = n->in[k] < 0 ? NULL : g->types.v[n->in[k]].handle;
+  for (int k = 0; k < n->nin; k++) in[k] = n->in[k] < 0 ? NULL : operand(g, n, k);
   memset(args, 0, sizeof args);
   memcpy(args, n->args, (size_t)n->nargs * sizeof *args);
   cni_fill_slots(n->info, args, in);
