@@ -29,6 +29,13 @@ static void begin(cn_key *k, const char *what, int input)
   k->parts[k->nparts++] = (struct cni_key_part){what, input, k->n};
 }
 
+/* Room for most keys at once. */
+static void reserve(cn_key *k, size_t ninputs)
+{
+  k->failed = cni_grow((void **)&k->bytes, &k->cap, 64 + 128 * ninputs, 1) ||
+              cni_grow((void **)&k->parts, &k->parts_cap, 8 + 10 * ninputs, sizeof *k->parts);
+}
+
 static void put_int(cn_key *k, const char *what, int input, int64_t v)
 {
   begin(k, what, input);
@@ -82,6 +89,7 @@ int cni_key_read(cn_key *k, const cn_compile_call *call, const cn_compile_opts *
 {
   const cn_state *st = cni_state();
   *k = (cn_key){NULL};
+  reserve(k, call->ninputs);
   put_int(k, "gradient mode", -1, st->no_grad | st->inference << 1);
   put_int(k, "autocast", -1, st->autocast_depth ? (int64_t)st->autocast[0] << 32 | st->autocast[1] : 0);
   put_int(k, "the default type", -1, st->default_dtype);
