@@ -1,6 +1,6 @@
 /* train.c: cairn's side of training steps and inference of whole networks: the models of the rows `mlp_step`,
- * `lenet_step`, `lstm_step`, `gpt_step`, `resnet18_train`, each as it is and compiled, `resnet18_infer_b1`, `_b8` and
- * `gpt_generate`.
+ * `lenet_step`, `lstm_step`, `gpt_step`, `resnet18_train`, `resnet18_infer_b1` and `_b8`, each as it is and compiled,
+ * and `gpt_generate`.
  *
  * Networks are made of modules and optimisers as a program would. Invariant: parameters start with the numbers of
  * bench_fill, the i-th of a network with seed 100 + i, as in torch_train.py; the check is the loss after three steps.
@@ -252,6 +252,21 @@ static void infer(void)
   cn_inference_end(saved);
 }
 
+static int captured_forward(cn_compile_call *k)
+{
+  k->outputs[0] = cn_forward(net, k->inputs[0]);
+  k->noutputs = 1;
+  return cn_err();
+}
+
+static void compiled_infer(void)
+{
+  int saved = cn_inference_begin();
+  if (!fast) fast = cn_compile(captured_forward, .fullgraph = true, .name = now->name);
+  cn_compiled_call(fast, &(cn_compile_call){.inputs = &x, .ninputs = 1, .outputs = result, .noutputs = 1});
+  cn_inference_end(saved);
+}
+
 /* 128 tokens, the likeliest each time. */
 static void generate(void)
 {
@@ -284,7 +299,9 @@ static const struct side_case works[] = {
   {"resnet18_train", "", "image", 8, prepare_resnet, step, {0}, true},
   {"resnet18_train", "compiled", "image", 8, prepare_resnet, compiled_step, {0}, true},
   {"resnet18_infer_b1", "", "image", 1, prepare_resnet_infer, infer, {1}, false},
+  {"resnet18_infer_b1", "compiled", "image", 1, prepare_resnet_infer, compiled_infer, {1}, false},
   {"resnet18_infer_b8", "", "image", 8, prepare_resnet_infer, infer, {8}, false},
+  {"resnet18_infer_b8", "compiled", "image", 8, prepare_resnet_infer, compiled_infer, {8}, false},
   {"gpt_generate", "", "token", SEQ, prepare_generate, generate, {0}, false},
 };
 
