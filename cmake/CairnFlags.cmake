@@ -47,9 +47,6 @@ if(CAIRN_SANITIZE STREQUAL "fuzzer")
   endif()
   add_compile_options(-fsanitize=fuzzer-no-link)
 endif()
-if(CAIRN_OPENMP AND (CAIRN_MINIMAL OR CAIRN_SANITIZE STREQUAL "thread"))
-  message(FATAL_ERROR "CAIRN_OPENMP goes neither with CAIRN_MINIMAL nor with the thread sanitizer")
-endif()
 
 # Ways to a smaller library that the linker and, for packed relocations, the C library's loader must know.
 set(CAIRN_SMALL_LINK "")

@@ -34,9 +34,6 @@ if(TARGET cairn_command)
 endif()
 
 set(CAIRN_PC_PRIVATE "-lm -lpthread -ldl")
-if(CAIRN_OPENMP)
-  string(APPEND CAIRN_PC_PRIVATE " ${OpenMP_C_FLAGS}")
-endif()
 # Paths in the .pc files are relative to the file itself.
 file(RELATIVE_PATH CAIRN_PC_PREFIX /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
 string(REGEX REPLACE "/$" "" CAIRN_PC_PREFIX "${CAIRN_PC_PREFIX}")

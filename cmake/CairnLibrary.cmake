@@ -56,11 +56,6 @@ target_compile_definitions(cairn_internal INTERFACE CNI_BUILD=1)
 if(CAIRN_MINIMAL)
   target_compile_definitions(cairn_internal INTERFACE CNI_MINIMAL=1)
 endif()
-if(CAIRN_OPENMP)
-  find_package(OpenMP REQUIRED COMPONENTS C)
-  target_link_libraries(cairn_internal INTERFACE OpenMP::OpenMP_C)
-  target_compile_definitions(cairn_internal INTERFACE CNI_OPENMP=1)
-endif()
 
 # oneDNN is loaded at run time; only its header is needed here.
 if(NOT CAIRN_MINIMAL)
@@ -126,9 +121,6 @@ endforeach()
 # Programs that link the archive need these too; pkg-config and the CMake package repeat them.
 add_library(cairn_system INTERFACE)
 target_link_libraries(cairn_system INTERFACE Threads::Threads m ${CMAKE_DL_LIBS})
-if(CAIRN_OPENMP)
-  target_link_libraries(cairn_system INTERFACE OpenMP::OpenMP_C)
-endif()
 
 add_library(cairn_shared SHARED ${CAIRN_OBJECTS})
 target_link_libraries(cairn_shared PRIVATE cairn_system)

@@ -210,9 +210,10 @@ static void offer(job *j, int most, worker_set set)
   atomic_fetch_sub_explicit(&j->inside, most - n, memory_order_relaxed);
 }
 
-/* Takes it back from those that have not begun. */
+/* Takes it back from those that have not begun; none are left to be asked where all have ended. */
 static void withdraw(job *j, worker_set set)
 {
+  if (!atomic_load_explicit(&j->inside, memory_order_relaxed)) return;
   for (size_t k = 0; k < sizeof(worker_set) / sizeof *set; k++)
     for (; set[k]; set[k] &= set[k] - 1) {
       job *mine = j;

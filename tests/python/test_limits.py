@@ -82,6 +82,37 @@ class Limits(unittest.TestCase):
             self.assertTrue(cairn.equal(p, q))
         self.assertEqual(step(x).shape, ())
 
+    def test_stopped_capture(self):
+        """A function whose capture is stopped is captured at its next call."""
+        double = cairn.compile(lambda x: x * 2 + 1)
+        x = cairn.ones(3)
+        stopped = cairn.limits()
+        stopped.cancel()
+        with self.assertRaises(cairn.Cancelled), stopped:
+            double(x)
+        self.assertEqual(double(x).tolist(), [3.0, 3.0, 3.0])
+        self.assertEqual(cairn.compiler.stats(double)["eager_calls"], 0)
+
+    def test_callers(self):
+        """Threads of Python on one compiled function, within limits of their own."""
+        net = nn.Sequential(nn.Linear(30, 40), nn.ReLU(), nn.Linear(40, 10))
+        forward, x = cairn.compile(net), cairn.randn(16, 30)
+        with cairn.no_grad():
+            want, wrong = net(x), []
+
+            def call():
+                with cairn.no_grad(), cairn.limits(timeout=1e6, threads=1):
+                    for _ in range(20):
+                        if not cairn.equal(forward(x), want):
+                            wrong.append(1)
+
+            callers = [threading.Thread(target=call) for _ in range(4)]
+            for caller in callers:
+                caller.start()
+            for caller in callers:
+                caller.join()
+        self.assertEqual(wrong, [])
+
     def test_wrong(self):
         for wrong in ({"timeout": 0}, {"timeout": -1}, {"timeout": float("nan")}, {"threads": 0}, {"threads": -2}):
             with self.assertRaises(ValueError):
