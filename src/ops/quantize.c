@@ -122,7 +122,7 @@ static int fake_infer(cn_call *c)
 static fake fake_quantized(const cn_call *c, cn_tensor *input, cn_tensor *scale, cn_tensor *zero, const cn_value *args,
                            bool channels)
 {
-  int type = wide(cn_dtype_of(input)), at = channels ? 4 : 3;
+  int type = wide(input->d.dtype), at = channels ? 4 : 3;
   int64_t axis = channels ? cni_arg_int(args, 3) : 0;
   fake f = {.least = (double)cni_arg_int(args, at), .most = (double)cni_arg_int(args, at + 1)};
   if (!channels && !scale->d.weak) scale = cn_reshape(scale, CN_SCALAR_SHAPE);

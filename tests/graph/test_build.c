@@ -205,8 +205,8 @@ static void test_verifier(void **state)
     "%0 = input float32 [2]\n%1 = exp(%0) : float64 [2]\noutput %1\n",        /* not its type */
     "%0 = input float32 [2]\n%1 = exp(%0) : float32 [3]\noutput %1\n",        /* not its shape */
     "%0 = input float32 [2]\n%1 = mm(%0, %0) : float32 [2]\noutput %1\n",     /* cannot be */
-    "%0 = input float32 [2]\n%2 = scalar int64 weak 1\n%1 = exp(%2) : float32 []\n%2 = exp(%1) : float32 []\n"
-    "output %2\n",                                                            /* reads what is made later */
+    ("%0 = input float32 [2]\n%2 = scalar int64 weak 1\n%1 = exp(%2) : float32 []\n%2 = exp(%1) : float32 []\n"
+     "output %2\n"),                                                          /* reads what is made later */
     "%0 = input float32 [2]\n%1 = exp(%0) : float32 [2]\n%1 = neg(%0) : float32 [2]\noutput %1\n", /* two makers */
     "%0 = input float32 [2]\n%1 = neg(%0) : float32 [2] draw 0\noutput %1\n", /* it draws nothing */
     "%0 = rand([2], none, none) : float32 [2]\noutput %0\n",                  /* it must */
