@@ -80,7 +80,9 @@ static int check(const char *who, const cn_tensor *t)
   if (err) return err;
   if (!t) return cni_fail(CN_ERR_TYPE, "%s: the tensor is NULL", who);
   if ((cni_state()->modes & CNI_MODE_CAPTURE && !t->d.weak) || (!t->d.data && t->d.numel > 0))
-    return cni_fail(CN_ERR_CAPTURE, "%s: cannot read a value while a graph is being captured", who);
+    return cni_fail(CN_ERR_CAPTURE,
+                    "%s: cannot read a value while a graph is being captured: compute with where, cond or while in its "
+                    "place, or read it outside", who);
   return CN_OK;
 }
 

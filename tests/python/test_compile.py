@@ -724,8 +724,18 @@ class CompileTest(unittest.TestCase):
         @cairn.compile
         def f(x):
             return x * 2 if x.sum() > 0 else x - 1
-        self.assertEqual(f(cairn.ones(2)).tolist(), [2, 2])
-        self.assertEqual(f(-cairn.ones(2)).tolist(), [-2, -2])
+        line = f.__wrapped__.__code__.co_firstlineno + 2
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            self.assertEqual(f(cairn.ones(2)).tolist(), [2, 2])
+            self.assertEqual(f(-cairn.ones(2)).tolist(), [-2, -2])
+        self.assertEqual([w.filename for w in seen], [__file__])  # one, with the line of the call
+        self.assertRegex(str(seen[0].message), r"f cannot be captured, and runs as it is: .*where, cond or while.*"
+                         r"test_compile.py:%d\)" % line)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            with self.assertRaisesRegex(UserWarning, "runs as it is"):
+                cairn.compile(f.__wrapped__)(cairn.ones(2))
         self.assertEqual(compiler.stats(f)["eager_calls"], 2)
         self.assertIn("runs as it is", compiler.explain(f, cairn.ones(2)))
         whole = cairn.compile(lambda x: x * 2 if x.sum() > 0 else x, fullgraph=True)

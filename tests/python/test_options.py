@@ -74,6 +74,24 @@ class Seeds(unittest.TestCase):
         self.assertEqual(self.numbers(code, CAIRN_SEED="3"), self.numbers(code, CAIRN_SEED="3"))
 
 
+class LibraryWarnings(unittest.TestCase):
+    """What the library warns of is a warning of Python."""
+
+    def warned(self, code, **more):
+        return subprocess.run([sys.executable, "-c", code], env={**os.environ, **more}, check=True, capture_output=True,
+                              text=True).stderr
+
+    def test_settings_that_make_no_sense(self):
+        said = self.warned("import cairn", CAIRN_KERNEL="nonsense")
+        self.assertIn("UserWarning: CAIRN_KERNEL: 'nonsense' is not", said)
+        said = self.warned("import cairn\ncairn.rand(2)\npass", CAIRN_SEED="abc")
+        self.assertRegex(said, r"<string>:[23]: UserWarning: CAIRN_SEED=abc is not an integer")
+
+    def test_of_another_thread(self):
+        code = "import cairn, threading\nt = threading.Thread(target=lambda: cairn.rand(2))\nt.start()\nt.join()\npass"
+        self.assertIn("UserWarning: CAIRN_SEED=abc", self.warned(code, CAIRN_SEED="abc"))
+
+
 class Twice(cairn.autograd.Function):
     """Two results; backward cannot do without the gradients of both."""
 

@@ -6,10 +6,14 @@ from __future__ import annotations
 
 import reprlib
 import sys
+import types
 import warnings
 from typing import Any
 
-__all__ = ["Unsupported", "note_once", "only_speed", "refused", "repeat_warnings", "unexpected", "warnings_repeat"]
+from . import _C
+
+__all__ = ["Unsupported", "note_once", "only_speed", "place_of", "refused", "repeat_warnings", "unexpected", "warn",
+           "warnings_repeat"]
 
 _noted: set[str] = set()
 _repeat = False
@@ -31,10 +35,24 @@ def refused(where: str, why: str, default: Any = None, **given: Any) -> None:
             raise Unsupported("%s: %s=%s is not supported: %s" % (where, name, reprlib.repr(value), why))
 
 
+def _is_own(frame: types.FrameType) -> bool:
+    return frame.f_globals.get("__name__", "").partition(".")[0] == __name__.partition(".")[0]
+
+
+def place_of(error: BaseException) -> str:
+    """The innermost line of the program, rather than of this package, that an exception went through."""
+    trace, place = error.__traceback__, ""
+    while trace is not None:
+        if not place or not _is_own(trace.tb_frame):
+            place = "%s:%d" % (trace.tb_frame.f_code.co_filename, trace.tb_lineno)
+        trace = trace.tb_next
+    return place
+
+
 def _caller() -> int:
-    """How many frames above note_once() the program is, for a warning that names its line."""
+    """How many frames above the function that asks the program is, for a warning that names its line."""
     frame, level = sys._getframe(2), 2
-    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == __name__.partition(".")[0]:
+    while frame is not None and _is_own(frame):
         frame, level = frame.f_back, level + 1  # type: ignore[assignment]
     return level
 
@@ -53,6 +71,14 @@ def note_once(text: str, about: str | None = None) -> None:
     if _repeat or (about or text) not in _noted:
         _noted.add(about or text)
         warnings.warn(text, stacklevel=_caller())
+
+
+def warn(text: str) -> None:
+    """A warning that names the program's line; those of the library are said so, too."""
+    warnings.warn(text, stacklevel=_caller())
+
+
+_C._set_warn(warn)
 
 
 def repeat_warnings(on: bool) -> None:

@@ -14,7 +14,7 @@ import weakref
 from typing import Any, Callable, Iterable, Iterator, TypeVar, overload
 
 from . import _C, nn
-from ._arguments import only_speed, refused
+from ._arguments import only_speed, place_of, refused
 from ._control import host_call
 from ._tensor import Tensor
 from ._weak import Weak, watched
@@ -263,7 +263,10 @@ class _Compiled:
             return _called(self._fn, args, kwargs, self._as_they_are(args, kwargs, given))
         if not self._before:  # a function with sizes that depend on data is captured several times in one call
             self._before = [_attributes(value) for look in self._watched for value in _modules(look())]
-        return self._captured(args, kwargs, read, given)
+        try:
+            return self._captured(args, kwargs, read, given)
+        except _C.CaptureError as error:
+            raise _C.CaptureError("%s (%s)" % (error, place_of(error))) from None
 
     @staticmethod
     def _as_they_are(args: Any, kwargs: Any, given: list[Tensor]) -> Iterator[Any]:

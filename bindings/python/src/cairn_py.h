@@ -107,6 +107,16 @@ PyObject *cnpy_raise(void);
 /* Raises with a message "op: ..." as the core does. Returns NULL. */
 PyObject *cnpy_fail(PyObject *type, const char *format, ...) CN_PRINTF(2, 3);
 
+/* ---- warnings (warn.c) ---- */
+void cnpy_take_warnings(void);
+void cnpy_leave_warnings(void);
+/* _set_warn(fn): the library's warnings go to fn(text). */
+PyObject *cnpy_set_warn(PyObject *module, PyObject *fn);
+/* Warnings of this thread wait until cnpy_say_warnings, which is to follow; that one returns -1 with the exception that
+ * a filter made of one. */
+void cnpy_hold_warnings(void);
+int cnpy_say_warnings(void);
+
 /* ---- tensors (tensor.c) ---- */
 /* A new cairn.Tensor that takes over the owned reference t. t NULL raises the pending cn_ error. */
 PyObject *cnpy_wrap(cn_tensor *t);

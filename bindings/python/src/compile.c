@@ -173,6 +173,7 @@ static PyObject *compiled_call(PyObject *self, PyObject *args)
   cn_scope *scope = cn_scope_begin();
   int status = begin_call(&call, &k, args);
   if (status) return cn_scope_end(scope), NULL;
+  cnpy_hold_warnings();
   Py_BEGIN_ALLOW_THREADS status = cn_compiled_call(cnpy_held(self), &call);
   Py_END_ALLOW_THREADS if (!status && forget_error()) status = cn_err();
   PyObject *out = status ? cnpy_raise() : results_of(&call, PyTuple_GetItem(args, 0));
@@ -180,6 +181,7 @@ static PyObject *compiled_call(PyObject *self, PyObject *args)
   PyObject *result = out ? PyTuple_Pack(2, out, call.note ? (PyObject *)call.note : Py_None) : NULL;
   Py_XDECREF(out);
   if (call.ran_as_is) Py_XDECREF((PyObject *)call.note);
+  if (cnpy_say_warnings()) Py_CLEAR(result);
   end_call(&call);
   return result;
 }

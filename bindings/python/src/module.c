@@ -300,6 +300,7 @@ static PyMethodDef functions[] = {
     {"_device_memory_reset_peak", device_memory_reset_peak, METH_O, "The peak starts again from now."},
     {"_device_info", device_info, METH_O, "Name, architecture, units, memory and peaks of a device."},
     {"_op_names", op_names, METH_NOARGS, "The names of all ops in the table."},
+    {"_set_warn", cnpy_set_warn, METH_O, "What is called with the text of each warning of the library."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -345,6 +346,7 @@ static int traverse_module(PyObject *module, visitproc visit, void *arg)
 static int clear_module(PyObject *module)
 {
   (void)module;
+  cnpy_leave_warnings();
   Py_CLEAR(cnpy.owned);
   return 0;
 }
@@ -353,7 +355,7 @@ static void free_module(void *module) { clear_module(module); }
 
 static int exec_module(PyObject *module)
 {
-  if (!cnpy.owned) return add_all(module);
+  if (!cnpy.owned) return cnpy_take_warnings(), add_all(module);
   cnpy_fail(PyExc_ImportError, "cairn is loaded already: one interpreter of a process can have it");
   return -1;
 }
