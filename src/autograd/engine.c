@@ -422,13 +422,34 @@ static int add_piece(task *t, const cni_node *n, cn_tensor *whole, cn_tensor *g)
   return cn_copy_(part, g) ? 1 : cn_err();
 }
 
+/* A piece that lies over others is added at its place, as where gradients are written: elsewhere nothing is added, for
+ * -0.0 + 0.0 is another zero. */
+static int add_over(task *t, const cni_node *n, cn_tensor *g)
+{
+  const cn_meta *m = &n->meta[0];
+  cn_call c = {.op = n->op, .args = n->args, .nargs = n->nargs, .device = m->device};
+  int status = complete(t);
+  if (status) return status;
+  const cn_desc *d = &t->one->d;
+  if (d->dtype != m->dtype || d->device != m->device || g->d.dtype != m->dtype || g->d.device != m->device) return 0;
+  if (!cni_same_shape(d->ndim, d->shape, m->ndim, m->shape)) return 0;
+  size_t depth = cni_scope_push();
+  cn_tensor *part = view_again(n, t->one), *sum = part ? cn_add_with(part, g, &plainly) : NULL;
+  cn_tensor *whole = sum ? n->op->scatter(&c, t->one, sum) : NULL;
+  status = whole ? cn_set(&t->one, whole) : cn_err();
+  cni_scope_pop(depth);
+  return status ? status : 1;
+}
+
 /* While a graph is captured pieces are kept, until all that come have come. */
 static int keep_piece(walk *w, cni_node *n, cn_tensor *g)
 {
   if (w->b->create || !cni_state()->capture) return 0;
   task *t = task_for(w, n->edges[0].node);
   if (!t) return CN_ERR_MEMORY;
-  return t->many || t->one ? 0 : cni_pieces_add(&t->pieces, n, g);
+  if (t->many || t->one) return 0;
+  int kept = cni_pieces_add(&t->pieces, n, g);
+  return kept || !t->pieces ? kept : add_over(t, n, g);
 }
 
 /* A view without a rule of its own: g goes to its place in the gradient of the view's input, without a tensor of that

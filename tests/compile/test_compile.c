@@ -502,6 +502,7 @@ static int cuts(cn_compile_call *k)
   case 2: sum = cn_add(sum, cn_sum(y, .dim = CN_INTS(0))); break;                   /* and the whole */
   case 3: sum = cn_mul(cn_slice(x, 1, 0, 2), cn_slice(x, 1, 1, 3)); break;          /* over each other */
   case 4: sum = cn_exp(cn_slice(x, 2, 1, 4)); break;                                /* with gaps */
+  case 5: sum = cn_mul(cn_sub(cn_slice(x, 1, 1, 3), cn_slice(x, 1, 0, 2)), cn_num(0)); break; /* zeros of both signs */
   default: break;
   }
   k->outputs[0] = cn_sum(cn_mul(sum, sum));
@@ -512,7 +513,7 @@ static int cuts(cn_compile_call *k)
 static void test_gradients_in_pieces(void **state)
 {
   (void)state;
-  for (intptr_t kind = 0; kind < 5; kind++) {
+  for (intptr_t kind = 0; kind < 6; kind++) {
     cn_scope *s = cn_scope_begin();
     cn_compiled *c = cn_compile(cuts);
     cn_tensor *start = cn_randn(CN_SHAPE(4, 3, 5)), *x = cn_requires_grad(start, true), *want;
