@@ -214,7 +214,8 @@ static int spent_operand(const cni_plan *p, const cn_graph *g, const cni_gnode *
   return -1;
 }
 
-/* Formulas write over an operand that they are the last to read: less memory, which is in the cache already. */
+/* Formulas write over an operand that they are the last to read: less memory, which is in the cache already. One with
+ * several results does not: the first is written before others, which may be the operand itself, are computed. */
 static int write_over_operands(cni_plan *p, const cn_graph *g)
 {
   int *last = cni_alloc((p->nvalues + 1) * sizeof *last);
@@ -222,15 +223,13 @@ static int write_over_operands(cni_plan *p, const cn_graph *g)
   last_uses(p, g, last);
   for (size_t at = 0; at < g->nnodes; at++) {
     const cni_gnode *n = &g->nodes[p->order[at]];
-    if (!is_formula(n) || !cni_device_can(g->values[n->out[0]].device, CN_CAN_INPLACE)) continue;
-    for (int k = 0; k < n->nout; k++) {
-      int v = n->out[k];
-      if (p->values[v].root != v || !p->values[v].size || p->values[v].is_output) continue;
-      int root = spent_operand(p, g, n, v, (int)at, last);
-      if (root < 0) continue;
-      write_over(p, v, root);
-      last[root] = last[v] > (int)at ? last[v] : (int)at + 1; /* no other result gets it */
-    }
+    int v = n->out[0];
+    if (n->nout > 1 || !is_formula(n) || !cni_device_can(g->values[v].device, CN_CAN_INPLACE)) continue;
+    if (p->values[v].root != v || !p->values[v].size || p->values[v].is_output) continue;
+    int root = spent_operand(p, g, n, v, (int)at, last);
+    if (root < 0) continue;
+    write_over(p, v, root);
+    last[root] = last[v];
   }
   cni_free(last, (p->nvalues + 1) * sizeof *last);
   return CN_OK;
