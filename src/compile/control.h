@@ -81,6 +81,9 @@ cn_graph *cni_arrange(cn_graph *g, const cni_wire *in, size_t nin, const cni_wir
 int cni_check_again(const char *who, const cn_graph *g); /* may all of it be computed again? 0 or the error */
 cni_wire cni_wire_of(const cn_graph *g, int value);
 cn_graph_value cni_type_of(const cn_graph *g, int value);
+cn_graph_value cni_type_of_tensor(const cn_tensor *t);
+/* Does carried value i keep its type? 0 or the error. */
+int cni_carried_fits(const char *who, size_t i, const cn_graph_value *had, const cn_graph_value *made);
 bool cni_type_same(const cn_graph_value *a, const cn_graph_value *b);
 cn_tensor *cni_zeros_typed(const cn_graph_value *type, int64_t rows); /* rows -1: no such dimension. Borrowed */
 

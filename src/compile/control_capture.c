@@ -337,46 +337,44 @@ static int find(cn_tensor *const *list, size_t n, const cn_tensor *t)
   return -1;
 }
 
+/* Which input of f input i is, once f has met the n tensors of the list; -1: a tensor that it has not met. */
+static int own_input(const cni_captured *f, cn_tensor *const *list, size_t n, size_t i)
+{
+  if (i < f->ngiven) return (int)i;
+  if (i >= f->ngiven + n) return (int)(i - n + f->nmet); /* a gradient of a result */
+  int at = find(f->met, f->nmet, list[i - f->ngiven]);
+  return at < 0 ? -1 : (int)f->ngiven + at;
+}
+
 /* f with the tensors of the list as those it met; list: n of them. */
 static int meet_all(cni_captured *f, cn_tensor *const *list, size_t n)
 {
   if (n == f->nmet && !memcmp(list, f->met, n * sizeof *list)) return CN_OK;
-  size_t behind = f->g->ninputs - f->ngiven - f->nmet, nin = f->ngiven + n + behind;
-  cni_wire *in = cni_alloc((nin + f->g->noutputs + 1) * sizeof *in), *out = in + nin;
+  size_t nin = n + f->g->ninputs - f->nmet, nout = f->g->noutputs;
+  cni_captured old = {.ngiven = f->ngiven, .met = f->met, .nmet = f->nmet, .gradient = f->gradient, .g = f->g};
+  cni_wire *in = cni_alloc((nin + nout + 1) * sizeof *in), *out = in + nin;
   int *gradient = in ? cni_alloc((f->ngiven + n + 1) * sizeof *gradient) : NULL;
   cn_tensor **met = gradient ? cni_alloc_zero((n + 1) * sizeof *met) : NULL;
-  cn_graph *g = NULL;
   for (size_t i = 0; met && i < nin; i++) {
-    int at = i < f->ngiven ? (int)i : i < f->ngiven + n ? find(f->met, f->nmet, list[i - f->ngiven]) : 0;
-    if (i >= f->ngiven + n) at = (int)(i - n + f->nmet);
-    else if (i >= f->ngiven && at >= 0) at += (int)f->ngiven;
+    int at = own_input(f, list, n, i);
+    const cn_tensor *t = at < 0 ? list[i - f->ngiven] : NULL;
+    in[i] = t ? (cni_wire){-1, cni_type_of_tensor(t), t->d.weak} : cni_wire_of(f->g, f->g->inputs[at]);
     if (i < f->ngiven + n) gradient[i] = at < 0 ? -1 : f->gradient[at];
-    in[i] = (cni_wire){.value = -1};
-    if (at >= 0) in[i] = cni_wire_of(f->g, f->g->inputs[at]);
-    else {
-      const cn_desc *d = &list[i - f->ngiven]->d;
-      in[i].weak = d->weak != 0;
-      in[i].type = (cn_graph_value){(cn_dtype)d->dtype, d->device, d->ndim, {0}};
-      memcpy(in[i].type.shape, d->shape, sizeof d->shape);
-    }
   }
-  for (size_t i = 0; met && i < f->g->noutputs; i++) out[i] = cni_wire_of(f->g, f->g->outputs[i]);
-  if (met) g = cni_arrange(f->g, in, nin, out, f->g->noutputs);
-  cni_free(in, (nin + f->g->noutputs + 1) * sizeof *in);
+  for (size_t i = 0; met && i < nout; i++) out[i] = cni_wire_of(f->g, f->g->outputs[i]);
+  cn_graph *g = met ? cni_arrange(f->g, in, nin, out, nout) : NULL;
+  cni_free(in, (nin + nout + 1) * sizeof *in);
   if (!g) {
     cni_free(gradient, (f->ngiven + n + 1) * sizeof *gradient);
     cni_free(met, (n + 1) * sizeof *met);
     return cn_err();
   }
   for (size_t i = 0; i < n; i++) met[i] = cni_tensor_keep(list[i]);
-  for (size_t i = 0; i < f->nmet; i++) cni_tensor_release(f->met[i]);
-  cni_free(f->met, (f->nmet + 1) * sizeof *f->met);
-  cni_free(f->gradient, (f->ngiven + f->nmet + 1) * sizeof *f->gradient);
-  cn_graph_free(f->g);
   f->g = g;
   f->met = met;
   f->gradient = gradient;
   f->nmet = n;
+  cni_captured_free(&old);
   return CN_OK;
 }
 

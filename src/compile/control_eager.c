@@ -29,12 +29,8 @@ static int check_carried(const cni_loop *p, cn_tensor *const *made, size_t nmade
   if (nmade < p->ncarried || (!gives_rows(p) && nmade != p->ncarried))
     return cni_fail(CN_ERR_VALUE, "%s: it carries %zu values, and a step gives %zu", p->who, p->ncarried, nmade);
   for (size_t i = 0; i < p->ncarried; i++) {
-    const cn_desc *a = &had[i]->d, *b = &made[i]->d;
-    char have[CNI_SHAPE_TEXT], other[CNI_SHAPE_TEXT];
-    if (a->dtype != b->dtype || a->device != b->device || !cni_same_shape(a->ndim, a->shape, b->ndim, b->shape))
-      return cni_fail(CN_ERR_SHAPE, "%s: carried value %zu is %s %s, and a step makes it %s %s", p->who, i,
-                      cn_dtype_name((cn_dtype)a->dtype), cni_shape_text(have, sizeof have, a->ndim, a->shape),
-                      cn_dtype_name((cn_dtype)b->dtype), cni_shape_text(other, sizeof other, b->ndim, b->shape));
+    cn_graph_value a = cni_type_of_tensor(had[i]), b = cni_type_of_tensor(made[i]);
+    if (cni_carried_fits(p->who, i, &a, &b)) return cn_err();
   }
   return CN_OK;
 }
@@ -119,8 +115,7 @@ static int trace_step(stepping *s, size_t *n)
 /* rows -1: no such dimension. Borrowed; NULL with the error set. */
 static cn_tensor *zeros_like(const cn_tensor *t, int64_t rows)
 {
-  cn_graph_value type = {(cn_dtype)t->d.dtype, t->d.device, t->d.ndim, {0}};
-  memcpy(type.shape, t->d.shape, sizeof t->d.shape);
+  cn_graph_value type = cni_type_of_tensor(t);
   return cni_zeros_typed(&type, rows);
 }
 

@@ -150,11 +150,7 @@ static int check_body(const looking *k)
                     made - k->states.n);
   for (size_t i = 0; i < n; i++) {
     cn_graph_value in = cni_type_of(g, g->inputs[i]), out = cni_type_of(g, g->outputs[i]);
-    char have[CNI_SHAPE_TEXT], other[CNI_SHAPE_TEXT];
-    if (!cni_type_same(&in, &out))
-      return cni_fail(CN_ERR_SHAPE, "%s: carried value %zu is %s %s, and a step makes it %s %s", p->who, i,
-                      cn_dtype_name(in.dtype), cni_shape_text(have, sizeof have, in.ndim, in.shape),
-                      cn_dtype_name(out.dtype), cni_shape_text(other, sizeof other, out.ndim, out.shape));
+    if (cni_carried_fits(p->who, i, &in, &out)) return cn_err();
   }
   return made ? CN_OK : cni_fail(CN_ERR_VALUE, "%s: its function gives no results", p->who);
 }
@@ -238,7 +234,8 @@ static cni_looped *looped_new(looking *k)
   if (!l) return NULL;
   *l = (cni_looped){.kind = p->kind, .who = p->who, .ncarried = ncarried_of(k), .nxs = p->nxs, .noperands = f->nmet,
                     .nresults = f->nresults, .length = p->length, .reverse = p->reverse, .countdown = p->countdown,
-                    .steps = p->steps, .draw = -1};
+                    .steps = p->steps, .has_steps = p->steps || (p->kind == CNI_CONTROL_WHILE && p->length),
+                    .draw = -1};
   if (p->kind == CNI_CONTROL_MAP && k->states.n) l->kind = CNI_CONTROL_SCAN;
   l->result = cni_alloc((l->nresults + 1) * sizeof *l->result);
   l->active = l->result ? cni_alloc_zero(l->ncarried + 1) : NULL;

@@ -21,6 +21,7 @@ typedef struct cni_looped {
   size_t nrows;          /* further rows, for backward */
   int64_t length;
   bool reverse, countdown;
+  bool has_steps;        /* how many it does is given, or a result: backward needs it */
   int draw;
   cni_wire *result;      /* per result: value 0 where it carries a gradient, else -1; and its type in one step */
   bool *active;          /* per carried value: does it carry gradients from step to step? */

@@ -182,13 +182,11 @@ int cni_loop_add_backward(looped *l, cni_captured *step)
 
 /* ---- forward: saves rows, how many steps there were, and inputs ---- */
 
-static bool has_steps(const looped *l) { return l->steps || (l->kind == CNI_CONTROL_WHILE && l->length); }
-
 static int save(cn_context *ctx, const looped *l, cn_tensor *const *in)
 {
   size_t count = l->nresults + l->nrows;
   int status = cn_context_save(ctx, l->all + l->nresults, l->nrows);
-  if (!status && has_steps(l)) status = cn_context_save(ctx, l->steps ? &l->steps : &l->all[count], 1);
+  if (!status && l->has_steps) status = cn_context_save(ctx, l->steps ? &l->steps : &l->all[count], 1);
   return status ? status : cn_context_save(ctx, in, cni_looped_inputs(l));
 }
 
@@ -222,12 +220,12 @@ typedef struct walking {
 
 static cn_tensor *saved_steps(const walking *w)
 {
-  return has_steps(w->l) ? cn_context_saved(w->ctx, w->l->nrows) : NULL;
+  return w->l->has_steps ? cn_context_saved(w->ctx, w->l->nrows) : NULL;
 }
 
 static cn_tensor *saved_input(const walking *w, size_t i)
 {
-  return cn_context_saved(w->ctx, w->l->nrows + has_steps(w->l) + i);
+  return cn_context_saved(w->ctx, w->l->nrows + w->l->has_steps + i);
 }
 
 /* The gradient of result i; zeros where none came, or none can. Borrowed; NULL with the error set. */

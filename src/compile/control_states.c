@@ -25,7 +25,7 @@ int cni_states_add(cni_states *s, const cni_captured *f)
   int count = 0;
   for (size_t i = 0; i < f->nwritten; i++) {
     cn_tensor *t = f->written[i];
-    if (has(s, t)) continue;
+    if (has(s, t)) continue; /* another function of the call writes to it, too */
     if (cni_grow((void **)&s->v, &s->cap, s->n + 1, sizeof *s->v) ||
         cni_grow((void **)&s->wants, &s->wants_cap, s->n + 1, sizeof *s->wants))
       return CN_ERR_MEMORY;

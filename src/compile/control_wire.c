@@ -17,6 +17,22 @@ cn_graph_value cni_type_of(const cn_graph *g, int value)
   return type;
 }
 
+cn_graph_value cni_type_of_tensor(const cn_tensor *t)
+{
+  cn_graph_value type = {(cn_dtype)t->d.dtype, t->d.device, t->d.ndim, {0}};
+  memcpy(type.shape, t->d.shape, (size_t)t->d.ndim * sizeof *type.shape);
+  return type;
+}
+
+int cni_carried_fits(const char *who, size_t i, const cn_graph_value *had, const cn_graph_value *made)
+{
+  char have[CNI_SHAPE_TEXT], other[CNI_SHAPE_TEXT];
+  if (cni_type_same(had, made)) return CN_OK;
+  return cni_fail(CN_ERR_SHAPE, "%s: carried value %zu is %s %s, and a step makes it %s %s", who, i,
+                  cn_dtype_name(had->dtype), cni_shape_text(have, sizeof have, had->ndim, had->shape),
+                  cn_dtype_name(made->dtype), cni_shape_text(other, sizeof other, made->ndim, made->shape));
+}
+
 bool cni_type_same(const cn_graph_value *a, const cn_graph_value *b)
 {
   return a->dtype == b->dtype && a->device == b->device && cni_same_shape(a->ndim, a->shape, b->ndim, b->shape);

@@ -1,11 +1,12 @@
 /* test_control_graphs.c: graphs with branches and loops: in files, on another device, run by several threads, of other
- * sizes, compiled, built by hand; host calls, and that nodes with effects stay and keep their order. */
+ * sizes, compiled, fused, built by hand; host calls, and that nodes with effects stay and keep their order. */
 #include <cairn/ext/graph.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "control_cases.h"
+#include "graph/plan.h"
 
 /* ---- files, devices, threads, sizes ---- */
 
@@ -154,6 +155,38 @@ static void test_compiled(void **state)
   assert_int_equal(stats.executables, 1);
   assert_int_equal(stats.runs, 2);
   cn_compiled_free(fast);
+  cn_scope_end(s);
+}
+
+/* Neighbours inside of a step become one node, and a step is planned once, however many there are. */
+static void test_fused(void **state)
+{
+  (void)state;
+  cn_scope *s = cn_scope_begin();
+  cn_seed(3);
+  cn_tensor *in[4] = {cn_randn(CN_SHAPE(4)), cn_randn(CN_SHAPE(5, 3)), cn_randn(CN_SHAPE(4, 3)),
+                      cn_randn(CN_SHAPE(4, 4))}, *want[2], *have[2];
+  scanned plain = {false, 0};
+  const cn_free_dim steps = {.input = 1, .dim = 0, .symbol = "T"};
+  cn_graph *g = cn_trace_dynamic(recurrent, 2, in, 4, &steps, 1, &plain), *body = NULL;
+  if (!g) fail_msg("%s", cn_err_message());
+  assert_true(cn_graph_optimise(g) >= 0);
+  assert_int_equal(cn_graph_fuse(g, true), 1);
+  for (int64_t n = 1; n < 9; n += 3) {
+    cn_tensor *other[4] = {in[0], cn_randn(CN_SHAPE(n, 3)), in[2], in[3]};
+    ok(recurrent(want, other, &plain));
+    ok(cn_graph_run(have, g, other));
+    assert_same(want[0], have[0]);
+    assert_same(want[1], have[1]);
+  }
+  for (size_t i = 0; i < g->nnodes; i++)
+    if (g->nodes[i].nsubs) body = g->nodes[i].subs[0];
+  char *text = cn_graph_to_string(body);
+  assert_non_null(strstr(text, "= pointwise("));
+  cn_string_free(text);
+  assert_true(g->plan && g->plan->next); /* of several lengths */
+  assert_true(body->plan && !body->plan->next);
+  cn_graph_free(g);
   cn_scope_end(s);
 }
 
@@ -325,6 +358,7 @@ int main(void)
     cmocka_unit_test(test_threads),
     cmocka_unit_test(test_sizes),
     cmocka_unit_test(test_compiled),
+    cmocka_unit_test(test_fused),
     cmocka_unit_test(test_host_calls),
     cmocka_unit_test(test_ext),
   };

@@ -213,6 +213,8 @@ class Control(unittest.TestCase):
             path = os.path.join(folder, "net.safetensors")
             cairn.jit.save(cairn.jit.trace(net, cairn.randn(6, 3, 4)), path)
             loaded = cairn.jit.load(path)
+        many = cairn.randn(2, 6, 3, 4)
+        self.assertTrue(cairn.equal(func.vmap(loaded)(many), cairn.stack([net(x) for x in many])))
         self.assertEqual(train(net), train(loaded))
         own = dict(net.named_parameters())
         self.assertEqual({name: p.tolist() for name, p in loaded.named_parameters()},

@@ -1,8 +1,9 @@
 """Branches and loops that compiled functions can hold: cond, while_loop, scan, map; and host_call.
 
 Place in the flow: nested values are taken apart into lists of tensors for the functions of _C, and put together again.
-In eager code these are what they say; while a graph is captured each function is captured once, as a graph of its own,
-and what it decides is decided when the program runs. cairn.cond, cairn.func and cairn.compiler have the names.
+In eager code these are what they say; while a graph is captured each function is captured, as a graph of its own (once,
+and once more where it writes to tensors from outside), and what it decides is decided when the program runs.
+cairn.cond, cairn.func and cairn.compiler have the names.
 """
 from __future__ import annotations
 
