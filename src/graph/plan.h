@@ -42,7 +42,6 @@ typedef struct cni_plan {
   struct cni_plan *next; /* plans of other sizes, most recent first */
   const cn_graph *graph; /* whose nodes it runs: the graph, or its parts */
   cn_graph *parts;       /* owned: the graph lowered to these sizes (lower.c); NULL: it has no calls of composite ops */
-  _Atomic int32_t refs;
   cni_planned *values;
   size_t nvalues;
   cn_value **args;    /* per node: its arguments, with the sizes filled in */
@@ -67,11 +66,14 @@ typedef struct cni_plan {
   bool recordable;    /* the device may record a run and repeat it (recorded.c) */
   _Atomic bool apart; /* someone keeps gradients for longer than until the next run: they get memory of their own */
   bool writes;        /* a run changes states or leaves: such runs follow one another */
+  cni_nested *nested; /* in the order of nodes */
+  size_t nnested;
+  /* What every run changes lies apart from what it only reads, so that callers on several cores do not take the other
+   * from each other. */
+  _Alignas(64) _Atomic int32_t refs;
   pthread_mutex_t lock; /* of the contexts */
   pthread_mutex_t turn; /* held by a run that writes */
   struct cni_context *idle;
-  cni_nested *nested; /* in the order of nodes */
-  size_t nnested;
 } cni_plan;
 
 /* The plan for these inputs: found among the graph's, or made and put first. A reference for the caller; NULL with the
