@@ -36,7 +36,7 @@ def refused(where: str, why: str, default: Any = None, **given: Any) -> None:
 
 
 def _is_own(frame: types.FrameType) -> bool:
-    return frame.f_globals.get("__name__", "").partition(".")[0] == __name__.partition(".")[0]
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0] == __name__.partition(".")[0]
 
 
 def place_of(error: BaseException) -> str:
