@@ -271,12 +271,12 @@ static int run_checked(program *k, cn_compile_call *call)
   return status ? status : cni_check_run(&check);
 }
 
-static int run_found(cn_compiled *c, cni_executable *p, cn_compile_call *call)
+static int run_found(cn_compiled *c, cni_executable *p, cn_compile_call *call, bool check)
 {
   program k = {c, p};
   const char *why = p->why_eager ? p->why_eager : cni_executable_conflict(p, call);
   if (why) return run_refused(c, p->why_eager ? p->status : CN_ERR_CAPTURE, why, call);
-  int status = cni_compile_setting() == CNI_COMPILE_CHECK ? run_checked(&k, call) : run_program(&k, call);
+  int status = check ? run_checked(&k, call) : run_program(&k, call);
   if (status != CN_ERR_SHAPE || !p->counts) return status;
   char found[256]; /* a size for which the program is not known to hold: it has changed nothing */
   snprintf(found, sizeof found, "%s", cn_err_message());
@@ -285,19 +285,20 @@ static int run_found(cn_compiled *c, cni_executable *p, cn_compile_call *call)
 }
 
 /* Hooks that keep saved values in another form see ops one by one. */
-static bool must_be_eager(const cn_state *st)
+static bool must_be_eager(const cn_state *st, enum cni_compile_mode mode)
 {
-  return st->capture || st->saved_hooks || cni_compile_setting() == CNI_COMPILE_OFF;
+  return st->capture || st->saved_hooks || mode == CNI_COMPILE_OFF;
 }
 
 int cn_compiled_call(cn_compiled *c, cn_compile_call *call)
 {
   if (cn_err()) return cn_err();
   if (!c || !call) return cni_fail(CN_ERR_TYPE, "compiled_call: the function or the call is NULL");
-  if (must_be_eager(cni_state())) return run_eager(c, call);
+  enum cni_compile_mode mode = cni_compile_setting(); /* the environment is searched once a call */
+  if (must_be_eager(cni_state(), mode)) return run_eager(c, call);
   cni_executable *p = program_for(c, call);
   if (!p) return cn_err();
-  int status = run_found(c, p, call);
+  int status = run_found(c, p, call, mode == CNI_COMPILE_CHECK);
   cni_executable_release(p);
   return status;
 }
