@@ -268,6 +268,43 @@ static void gradients_flow(void **state)
   cn_scope_end(s);
 }
 
+/* The gradients of |gradient|^3, through what is written. */
+static int penalty(cn_tensor **out, cn_tensor *const *in, void *payload)
+{
+  cn_tensor *x[3] = {cn_requires_grad(cn_detach(in[0]), true), cn_requires_grad(cn_detach(in[1]), true), weight};
+  cn_tensor *y[2], *g[3], *sum = NULL;
+  if ((*(cn_graph_fn *)payload)(y, x, NULL)) return cn_err();
+  cn_tensor *loss = cn_add(cn_sum(cn_sin(y[0])), cn_sum(cn_sin(y[1])));
+  if (cn_grad(g, &loss, 1, x, 3, .create_graph = true)) return cn_err();
+  for (int i = 0; i < 3; i++) {
+    cn_tensor *part = cn_sum(cn_mul(g[i], cn_square(g[i])));
+    sum = sum ? cn_add(sum, part) : part;
+  }
+  return cn_grad(out, &sum, 1, x, 3);
+}
+
+/* Sums over steps are added in another order than eager's. */
+static void gradients_of_gradients_flow(void **state)
+{
+  (void)state;
+  cn_scope *s = cn_scope_begin();
+  cn_tensor *in[2] = {cn_ones(CN_SHAPE(3)), cn_randn(CN_SHAPE(4, 3))}, *other[2] = {in[0], cn_neg(in[1])};
+  cn_tensor **given[] = {in, in, other}, *want[3], *have[3];
+  cn_graph_fn fns[] = {with_history, chosen, chosen};
+  for (int i = 0; i < 3; i++) {
+    cn_graph *g = cn_trace(penalty, 3, given[i], 2, &fns[i]);
+    if (!g) fail_msg("%s", cn_err_message());
+    ok(penalty(want, given[i], &fns[i]));
+    ok(cn_graph_run(have, g, given[i]));
+    for (int k = 0; k < 3; k++) {
+      double most = cn_item(cn_amax(cn_abs(want[k]))), off = cn_item(cn_amax(cn_abs(cn_sub(want[k], have[k]))));
+      if (!(off <= 1e-5 * (1 + most))) fail_msg("%d: gradient %d is off by %g of %g", i, k, off, most);
+    }
+    cn_graph_free(g);
+  }
+  cn_scope_end(s);
+}
+
 /* A training loop as one scan: gradients by cn_grad, weights and momenta are changed in place. */
 static int train_step(cn_tensor **out, size_t *nout, cn_tensor *const *in, size_t nin, void *payload)
 {
@@ -410,6 +447,7 @@ int main(void)
     cmocka_unit_test_setup_teardown(branches_write, setup, teardown),
     cmocka_unit_test_setup_teardown(loops_write, setup, teardown),
     cmocka_unit_test_setup_teardown(gradients_flow, setup, teardown),
+    cmocka_unit_test_setup_teardown(gradients_of_gradients_flow, setup, teardown),
     cmocka_unit_test_setup_teardown(training_loops, setup, teardown),
     cmocka_unit_test_setup_teardown(batch_norm_in_a_scan, setup, teardown),
     cmocka_unit_test_setup_teardown(refusals, setup, teardown),
