@@ -16,8 +16,6 @@ def as_it_is(case, mode):
         return "lengths are read"
     if case["class"] == "AdaptiveLogSoftmaxWithLoss":
         return "which rows belong to a cluster depends on values"
-    if case["class"] == "Embedding" and case["make"].get("scale_grad_by_freq"):
-        return "how often an index occurs is counted"
     if case["make"].get("inplace") and (mode == "train" or "ropout" not in case["class"]):
         return "gradients flow through a write into the input"
     return None
