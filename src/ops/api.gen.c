@@ -579,6 +579,8 @@ const char *const cni_op_names[] = {
     "stack",
     "std",
     "std_mean",
+    "string_format",
+    "string_parse",
     "sub",
     "sum",
     "svd",
@@ -1448,6 +1450,8 @@ const char *const cni_op_docs[] = {
     "Tensors of one shape along a new dimension before dim.",
     "Square root of the variance. Where it is 0 its gradient is taken as 0.",
     "Standard deviation and mean.",
+    "Numbers as strings: their bytes one after another, and how many each has.",
+    "The numbers that strings say; what is none is an error.",
     "input - alpha * other, broadcast.",
     "Sum of all elements, or along the dimensions listed. Integers and bool add up in int64.",
     "linalg_svd by its older name: V is not transposed, some=True asks for the smaller U and V. "
@@ -8879,6 +8883,22 @@ int cn_std_mean_with(cn_tensor **std, cn_tensor **mean, cn_tensor *input,
   if (std) *std = results[0];
   if (mean) *mean = results[1];
   return status;
+}
+
+int cn_string_format(cn_tensor **bytes, cn_tensor **lengths, cn_tensor *input)
+{
+  cn_tensor *results[2] = {NULL};
+  cn_value args[] = {cn_v_tensor(input)};
+  int status = cni_applyn(CNI_OP_string_format, args, 1, results, 2);
+  if (bytes) *bytes = results[0];
+  if (lengths) *lengths = results[1];
+  return status;
+}
+
+cn_tensor *cn_string_parse(cn_tensor *bytes, cn_tensor *lengths, cn_dtype dtype)
+{
+  cn_value args[] = {cn_v_tensor(bytes), cn_v_tensor(lengths), cn_v_int(dtype)};
+  return cni_apply1(CNI_OP_string_parse, args, 3, NULL);
 }
 
 static cn_tensor *run_sub(cn_tensor *input, cn_tensor *other, const cn_sub_opts *opts,

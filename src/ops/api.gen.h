@@ -571,6 +571,8 @@ enum cni_op_id {
   CNI_OP_stack,
   CNI_OP_std,
   CNI_OP_std_mean,
+  CNI_OP_string_format,
+  CNI_OP_string_parse,
   CNI_OP_sub,
   CNI_OP_sum,
   CNI_OP_svd,

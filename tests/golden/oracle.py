@@ -272,6 +272,22 @@ def unique_consecutive(input, return_inverse=False, return_counts=False, dim=Non
     return asked(torch.unique_consecutive(input.detach(), True, True, dim), return_inverse, return_counts)
 
 
+def string_format(input):
+    texts = [("%.9g" % v if isinstance(v, float) else str(v)).encode() for v in input.flatten().tolist()]
+    joined = torch.tensor(list(b"".join(texts)), dtype=torch.uint8)
+    return joined, torch.tensor([len(text) for text in texts], dtype=torch.int64).reshape(input.shape)
+
+
+def string_parse(bytes, lengths, dtype):
+    data, found = bytearray(bytes.tolist()), []
+    for n in lengths.flatten().tolist():
+        if n > len(data):
+            raise ValueError("too few bytes")
+        found.append(float(data[:n]) if dtype.is_floating_point else int(data[:n]))
+        del data[:n]
+    return torch.tensor(found, dtype=dtype).reshape(lengths.shape)
+
+
 def check_within(input, low, high, why):
     return torch.tensor(bool(((input >= low) & (input <= high)).all()))
 
@@ -378,6 +394,8 @@ SPECIAL = {
     "unique": unique,
     "unique_consecutive": unique_consecutive,
     "check_within": check_within,
+    "string_format": string_format,
+    "string_parse": string_parse,
     "lexsort_rows": lexsort_rows,
     "histogram_edges": lambda input, bins, weight=None, density=False: torch.histogram(
         input.detach(), bins.detach(), weight=weight if weight is None else weight.detach(), density=density),

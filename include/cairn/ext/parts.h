@@ -705,6 +705,13 @@ CN_API int cn_split_copy(cn_tensor **out, size_t capacity, cn_tensor *input, con
 /* (input - target) squared: the terms of mse_loss. */
 CN_API cn_tensor *cn_squared_difference(cn_tensor *input, cn_tensor *target);
 
+/* Numbers as strings: their bytes one after another, and how many each has.
+ * Results that are not wanted may be NULL. */
+CN_API int cn_string_format(cn_tensor **bytes, cn_tensor **lengths, cn_tensor *input);
+
+/* The numbers that strings say; what is none is an error. */
+CN_API cn_tensor *cn_string_parse(cn_tensor *bytes, cn_tensor *lengths, cn_dtype dtype);
+
 /* tanh(input + gate other): what a GRU would write. */
 CN_API cn_tensor *cn_tanh_addcmul(cn_tensor *input, cn_tensor *gate, cn_tensor *other);
 
