@@ -5,6 +5,7 @@
 #include <cairn/compile.h>
 #include <cairn/ext/graph.h>
 #include <cairn/kw.h>
+#include <cairn/lists.h>
 
 #include "sweep.h"
 
@@ -49,6 +50,29 @@ static int counted(double *result)
   return status ? status : cn_err();
 }
 
+/* x: (6); the member of a list at a computed index. */
+static int members(cn_tensor **out, cn_tensor *const *in, void *payload)
+{
+  cn_list l;
+  (void)payload;
+  cn_tensor *sizes = cn_add(cn_cast(cn_gt(cn_narrow(in[0], 0, 0, 3), cn_num(0)), CN_I64), cn_int(1));
+  cn_tensor *x = cn_narrow(cn_cat(CN_TENSORS(in[0], in[0])), 0, 0, 5); /* as many as the signs of x say */
+  if (!sizes || !x || cn_list_split(&l, x, sizes, 0, true)) return cn_err();
+  out[0] = cn_list_at(&l, cn_select(sizes, 0, 0), NULL);
+  return cn_err();
+}
+
+static int listed(double *result)
+{
+  const float data[6] = {1, -2, 3, 4, -5, 6};
+  cn_tensor *x = cn_floats(data, 6), *out = NULL;
+  cn_graph *g = x ? cn_trace(members, 1, &x, 1, NULL) : NULL;
+  int status = g ? cn_graph_run(&out, g, &x) : cn_err();
+  if (!status) *result = sweep_sum(out);
+  cn_graph_free(g);
+  return status ? status : cn_err();
+}
+
 static int squares(cn_compile_call *k)
 {
   cn_tensor *some = cn_masked_select(k->inputs[0], cn_gt(k->inputs[0], cn_num(0))); /* x: (6) */
@@ -72,6 +96,6 @@ static int compiled(double *result)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {SWEEP(lowered), SWEEP(counted), SWEEP(compiled)};
+  const struct CMUnitTest tests[] = {SWEEP(lowered), SWEEP(counted), SWEEP(listed), SWEEP(compiled)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,6 +11,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include <cairn/cairn.h>
 #include <cairn/ext/graph.h>
+#include <cairn/lists.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -266,16 +267,30 @@ static cn_tensor *typed(program *p)
   }
 }
 
+/* The rows with a positive sum, and the first one, by way of a list. */
+static cn_tensor *listed(cn_tensor *x)
+{
+  cn_list l;
+  const int64_t shape[1] = {cn_size(x, 1)};
+  cn_tensor *rows = cn_reshape(cn_nonzero(cn_gt(cn_sum(x, .dim = CN_INTS(1)), cn_num(0))), CN_SHAPE(-1));
+  if (!rows || cn_list_rows(&l, x) || cn_list_take(&l, &l, rows)) return NULL;
+  return cn_list_insert(&l, &l, cn_select(x, 0, 0), NULL) ? NULL : cn_list_stack(&l, 0, shape);
+}
+
 /* As many elements, or rows, as a mask says; what comes back has a size that does not depend on data. */
 static cn_tensor *counting(program *p)
 {
   cn_tensor *x = any(p), *mask = cn_gt(x, cn_num(0)), *rows;
-  switch (below(p, 6)) {
+  switch (below(p, 7)) {
   case 0: p->some = cn_masked_select(x, mask); break;
   case 1: p->some = cn_tanh(cn_index(x, &mask, 1)); break;
   case 2: p->some = cn_cast(cn_nonzero(x), CN_F32); break;
   case 3: p->some = cn_add(cn_masked_select(x, mask), cn_masked_select(cn_neg(x), mask)); break;
   case 4: return cn_masked_scatter(x, mask, cn_mul(cn_masked_select(x, mask), cn_num(2)));
+  case 5:
+    if (cn_ndim(x) != 2 || cn_size(x, 0) == 0) return cn_square(x);
+    p->some = listed(x);
+    break;
   default:
     if (cn_ndim(x) != 2) return cn_square(x);
     rows = cn_reshape(cn_nonzero(cn_gt(cn_sum(x, .dim = CN_INTS(1)), cn_num(0))), CN_SHAPE(-1));
