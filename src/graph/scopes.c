@@ -81,16 +81,22 @@ int cni_scope_call_begin(const cni_opinfo *info, const cn_call *c)
   return status;
 }
 
-/* The values of the call's tensors, where they are known and were not written over; -1 elsewhere. */
+/* The value of a call's tensor, where it is known and was not written over; -1 elsewhere, also on an error. */
+static int known_of(cni_capture *cap, cn_tensor *t)
+{
+  int value = t ? cni_capture_known(cap, t) : -1;
+  return value < 0 ? -1 : value;
+}
+
 int cni_scope_call_end(int scope, const cn_call *c, int status)
 {
   cni_capture *cap = cni_capturing();
   cn_trace_scope_end(scope);
   if (status) return status;
   cni_gscope *s = &cap->g->scopes[scope];
-  for (int i = 0; i < s->nin; i++) s->in[i] = c->in[i] ? cni_capture_known(cap, c->in[i]) : -1;
+  for (int i = 0; i < s->nin; i++) s->in[i] = known_of(cap, c->in[i]);
   if (!(s->out = cni_alloc((size_t)c->nout * sizeof *s->out))) return CN_ERR_MEMORY;
   s->nout = c->nout;
-  for (int i = 0; i < c->nout; i++) s->out[i] = c->out[i] ? cni_capture_known(cap, c->out[i]) : -1;
-  return CN_OK;
+  for (int i = 0; i < c->nout; i++) s->out[i] = known_of(cap, c->out[i]);
+  return cn_err();
 }

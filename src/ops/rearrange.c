@@ -132,7 +132,8 @@ static int repeat_as(cn_call *c, const int64_t *repeats, int n)
     if (repeats[i] < 0) return cn_call_fail(c, CN_ERR_VALUE, "repeat %lld is negative", (long long)repeats[i]);
     if (__builtin_mul_overflow(size, repeats[i], &shape[final++]))
       return cn_call_fail(c, CN_ERR_SHAPE, "the result is too large");
-    if (repeats[i] != 1 || all) split[wide] = 1, want[wide++] = repeats[i];
+    int64_t times = size || all ? repeats[i] : 1; /* of nothing: as often as can be multiplied */
+    if (times != 1 || all) split[wide] = 1, want[wide++] = times;
     if (size != 1 || all) split[wide] = want[wide] = size, wide++;
   }
   if (wide > CN_MAX_DIMS) return cn_call_fail(c, CN_ERR_SHAPE, "too many dimensions are repeated at once");

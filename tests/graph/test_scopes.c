@@ -105,11 +105,49 @@ static void test_a_call_that_fails(void **state)
   cn_scope_end(s);
 }
 
+static cn_tensor *leaked;
+
+static int leaks(cn_compile_call *k)
+{
+  if (!leaked) leaked = cn_keep(k->inputs[1]);
+  k->outputs[0] = cn_mul(k->inputs[0], k->inputs[1]);
+  k->noutputs = 1;
+  return cn_err();
+}
+
+static int uses_what_leaked(cn_tensor **out, cn_tensor *const *in, void *payload)
+{
+  (void)payload;
+  assert_null(cn_contiguous(leaked));
+  assert_int_equal(cn_err(), CN_ERR_CAPTURE);
+  cn_err_clear();
+  out[0] = cn_exp(in[0]);
+  return cn_err();
+}
+
+/* A float of another capture has no value here; the call that was given it names none. */
+static void test_a_number_of_another_capture(void **state)
+{
+  (void)state;
+  cn_scope *s = cn_scope_begin();
+  cn_tensor *x = cn_ones(CN_SHAPE(2)), *in[2] = {x, cn_num(0.5)}, *out;
+  cn_compiled *c = cn_compile(leaks);
+  cn_compile_call k = {.inputs = in, .ninputs = 2, .outputs = &out, .noutputs = 1};
+  assert_int_equal(cn_compiled_call(c, &k), 0);
+  cn_graph *g = cn_trace(uses_what_leaked, 1, &x, 1, NULL);
+  assert_non_null(g);
+  assert_int_equal(cn_graph_verify(g), 0);
+  cn_graph_free(g);
+  cn_compiled_free(c);
+  cn_release(leaked);
+  cn_scope_end(s);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_modules_and_calls), cmocka_unit_test(test_a_program_names_its_parts),
-    cmocka_unit_test(test_a_call_that_fails),
+    cmocka_unit_test(test_a_call_that_fails), cmocka_unit_test(test_a_number_of_another_capture),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

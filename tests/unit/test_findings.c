@@ -318,6 +318,19 @@ static void test_texts_of_graphs(void **state)
   cn_graph_free(g);
 }
 
+/* However often nothing is repeated, it has a gradient. */
+static void test_nothing_repeated_often(void **state)
+{
+  (void)state;
+  cn_tensor *x = cn_requires_grad(cn_zeros(CN_SHAPE(2, 0, 3)), true);
+  cn_tensor *y = cn_tile(x, CN_SHAPE(1, INT64_MAX - 1, 5));
+  assert_non_null(y);
+  assert_int_equal(cn_size(y, 1), 0);
+  assert_int_equal(cn_size(y, 2), 15);
+  assert_int_equal(cn_backward(cn_sum(y)), 0);
+  assert_int_equal(cn_size(cn_grad_of(x), 2), 3);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, NULL)
 
 int main(void)
@@ -342,6 +355,7 @@ int main(void)
       TEST(test_tolerances_widen_a_batch),
       TEST(test_tensors_without_value),
       TEST(test_texts_of_graphs),
+      TEST(test_nothing_repeated_often),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
