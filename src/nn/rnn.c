@@ -34,7 +34,8 @@ static int check_sizes(const cn_module *m, const rnn *r, int64_t projection)
     return cn_err_set(CN_ERR_VALUE, "%s: dropout is a probability between 0 and 1", name);
   if (projection < 0 || projection >= r->hidden)
     return cn_err_set(CN_ERR_VALUE, "%s: proj_size must be positive, or 0 for none, and less than hidden_size", name);
-  if (r->dropout > 0 && r->layers == 1) cn_warn("%s: dropout acts between layers, and there is only one", name);
+  if (r->dropout > 0 && r->layers == 1)
+    cn_warn("%s: dropout acts between layers: with num_layers=1 it has no effect", name);
   return CN_OK;
 }
 

@@ -1,7 +1,6 @@
 """Recurrent layers: their states are tuples as torch has them, and packed sequences go in and out."""
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 from .. import _C
@@ -30,12 +29,6 @@ class RNNBase(_Parametric):
         rest["mode"] = type(self)._mode(self)
         rest.setdefault("proj_size", 0)
         rest["bias"] = self._arguments()["bias"]
-
-    def _build(self, name: str, /, *args: Any, **kwargs: Any) -> None:
-        super()._build(name, *args, **kwargs)
-        if self.dropout > 0 and self.num_layers == 1:
-            warnings.warn("dropout option adds dropout after all but last recurrent layer: with num_layers=1, "
-                          "dropout=%s has no effect" % self.dropout, stacklevel=3)
 
     def _mode(self) -> str:
         return str(self._class_name)
