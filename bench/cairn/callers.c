@@ -1,6 +1,8 @@
 /* callers.c: one executable, several threads that call it at once, each with a thread budget of one: how many runs a
  * second they get done together, and how much memory each of them adds.
  *
+ * Place in the flow: bench/run --only callers starts it and prints the rows.
+ *
  *     callers [SECONDS [CALLERS,...]]
  *
  * Numbers of callers take turns, ROUNDS times SECONDS each, so that a slow minute of the machine meets all of them;

@@ -14,8 +14,9 @@
  * What a loop carries keeps its sizes, so a list that grows is no such thing: what each step appends goes into rows of
  * a tensor (those of cn_scan are made so), of which cn_list_rows and cn_list_take make a list of as many as there are.
  *
- * Results belong to the innermost scope, as those of ops. Functions that return int give 0 or an error; out may be the
- * list that is read.
+ * Place in the flow: above the ops, like any code of a program; graphs see the ops alone. Invariant: data has as many
+ * elements as the shapes say. Results belong to the innermost scope, as those of ops. Functions that return int give 0
+ * or an error; out may be the list that is read.
  */
 #ifndef CAIRN_LISTS_H
 #define CAIRN_LISTS_H

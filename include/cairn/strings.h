@@ -7,6 +7,7 @@
  * tensors are, but for those between strings and numbers, which GPUs have no kernels for. No gradient goes through
  * strings.
  *
+ * Place in the flow: above the ops, like lists.h. Invariant: bytes has at least as many elements as the lengths say.
  * Results belong to the innermost scope. Functions that return int give 0 or an error; out may be what is read.
  */
 #ifndef CAIRN_STRINGS_H

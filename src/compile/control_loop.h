@@ -1,7 +1,8 @@
 /* control_loop.h: what a loop that is recorded in a graph knows: control_loop.c makes it, control_loop_grad.c is its
  * gradient.
  *
- * Invariant: a carried value that carries a gradient behind some step does so in front of every step. */
+ * Place in the flow: control.c -> control_loop.c, while a function is captured. Invariant: a carried value that carries
+ * a gradient behind some step does so in front of every step. */
 #ifndef CNI_COMPILE_CONTROL_LOOP_H
 #define CNI_COMPILE_CONTROL_LOOP_H
 

@@ -6,21 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "test.h"
-
-static int setup(void **state)
-{
-  (void)state;
-  cn_err_clear();
-  return 0;
-}
-
-static void assert_fails(int code, const char *word)
-{
-  assert_int_equal(cn_err(), code);
-  if (!strstr(cn_err_message(), word)) fail_msg("\"%s\" does not mention \"%s\"", cn_err_message(), word);
-  cn_err_clear();
-}
+#include "tensors.h"
 
 static cn_strings strings(size_t n, const char *const *v)
 {
@@ -219,7 +205,7 @@ static void test_compiled(void **state)
   cn_compiled_free(c);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, NULL)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, clear_errors, NULL)
 
 int main(void)
 {

@@ -2,6 +2,7 @@
 
 Place in the flow: a TensorList is a pair of tensors, so that compiled functions, traces and files take it like any
 named tuple of tensors. Its length, and the sizes of a member at an index that is computed, may be known to a run alone.
+Invariant: data has as many elements as the shapes say.
 """
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 Place in the flow: Strings is a pair of tensors, bytes and lengths, so that compiled functions, traces and files take it
 like any named tuple of tensors. array() makes one of lists or numpy arrays of str, tolist() and numpy() give them back.
+Invariant: there are at least as many bytes as the lengths say.
 """
 from __future__ import annotations
 
