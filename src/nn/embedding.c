@@ -73,11 +73,10 @@ static int limit_norm(const table *t, cn_tensor *weight, cn_tensor *indices)
 enum { SPARSE = 6 }; /* of both signatures */
 
 /* Gradients are dense: results are those of sparse ones, which would save memory and time. */
-static void say_dense(const cn_value *a)
+static void say_dense(const char *name, const cn_value *a, atomic_bool *said)
 {
-  static atomic_bool said;
-  if (a[SPARSE].u.i && !atomic_exchange(&said, true))
-    cn_warn("Embedding: sparse has no effect: gradients are dense, and results the same");
+  if (a[SPARSE].u.i && !atomic_exchange(said, true))
+    cn_warn("%s: sparse has no effect: gradients are dense, and results the same", name);
 }
 
 /* ---- Embedding ---- */
@@ -86,7 +85,8 @@ enum { FREEZE = 8 };
 
 static int embedding_init(cn_module *m, const cn_value *a)
 {
-  say_dense(a);
+  static atomic_bool said;
+  say_dense("Embedding", a, &said);
   table t = read_embedding(a);
   if (add_weight(m, &t)) return cn_err();
   if (a[FREEZE].u.i) cn_requires_grad(cn_module_slot(m, WEIGHT), false);
@@ -156,7 +156,8 @@ enum { MODE = 5, LAST_OFFSET = 8 };
 
 static int bag_init(cn_module *m, const cn_value *a)
 {
-  say_dense(a);
+  static atomic_bool said;
+  say_dense("EmbeddingBag", a, &said);
   table t = read_bag(a);
   const char *mode = a[MODE].u.s;
   if (strcmp(mode, "sum") && strcmp(mode, "mean") && strcmp(mode, "max"))

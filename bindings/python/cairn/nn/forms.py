@@ -4,7 +4,6 @@ from __future__ import annotations
 from typing import Any, Callable, NamedTuple
 
 from .. import _C
-from .._arguments import only_speed
 from .._tensor import Tensor
 from . import functional as F
 from ._losses import _lengths
@@ -34,7 +33,6 @@ class Embedding(_Parametric):
                  max_norm: float | None = None, norm_type: float = 2.0, scale_grad_by_freq: bool = False,
                  sparse: bool = False, _weight: Tensor | None = None, _freeze: bool = False, device: Any = None,
                  dtype: Any = None) -> None:
-        only_speed("Embedding", False, sparse=bool(sparse))
         self._build("Embedding", num_embeddings, embedding_dim, padding_idx, max_norm, norm_type,
                     bool(scale_grad_by_freq), bool(sparse), _weight, bool(_freeze), device, dtype)
 
@@ -61,7 +59,6 @@ class EmbeddingBag(_Parametric):
                  scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False,
                  _weight: Tensor | None = None, include_last_offset: bool = False, padding_idx: int | None = None,
                  device: Any = None, dtype: Any = None) -> None:
-        only_speed("EmbeddingBag", False, sparse=bool(sparse))
         self._build("EmbeddingBag", num_embeddings, embedding_dim, max_norm, norm_type, bool(scale_grad_by_freq), mode,
                     bool(sparse), _weight, bool(include_last_offset), padding_idx, device, dtype)
 
