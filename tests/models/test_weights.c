@@ -314,10 +314,36 @@ static void copies_are_their_own(void **state)
   cn_scope_end(s);
 }
 
+/* A tensor under two names is one parameter; state dicts have both. */
+static void shared_parameters_are_one(void **state)
+{
+  (void)state;
+  cn_scope *s = cn_scope_begin();
+  cn_module *m = small(0);
+  for (int i = 0; i < 2; i++) {
+    cn_named_list once = {0}, both = {0};
+    assert_ptr_equal(cn_module_get(m, "lm_head.weight"), cn_module_get(m, "transformer.wte.weight"));
+    assert_int_equal(cn_module_named(&once, m, CN_PARAMETERS), 0);
+    assert_int_equal(cn_module_named(&both, m, CN_PARAMETERS | CN_SHARED), 0);
+    assert_int_equal(both.n, once.n + 1);
+    for (size_t k = 0; k < once.n; k++) assert_string_not_equal(once.v[k].name, "lm_head.weight");
+    cn_named_free(&once);
+    cn_named_free(&both);
+    cn_tree *saved = cn_module_state(m);
+    assert_non_null(cn_tree_get(saved, "lm_head.weight"));
+    assert_non_null(cn_tree_get(saved, "transformer.wte.weight"));
+    cn_tree_free(saved);
+    assert_int_equal(cn_module_to(m, CN_DEVICE_DEFAULT, CN_BF16), 0);
+  }
+  cn_module_release(m);
+  cn_scope_end(s);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(loads_under_other_names), cmocka_unit_test(old_names_load), cmocka_unit_test(published_googlenet),
+    cmocka_unit_test(shared_parameters_are_one),
     cmocka_unit_test(known_weights_come_from_home), cmocka_unit_test(wrong_files_are_refused),
     cmocka_unit_test(folders_load), cmocka_unit_test(options_are_checked), cmocka_unit_test(copies_are_their_own),
   };

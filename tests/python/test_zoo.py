@@ -75,6 +75,23 @@ class TestNetworks(unittest.TestCase):
             self.assertAlmostEqual(have, exact, places=5)
         self.assertLess(losses[-1], losses[0])
 
+    def test_shared_parameters(self):
+        net = zoo.gpt2(config=GPT)
+        names = [name for name, _ in net.named_parameters()]
+        self.assertNotIn("lm_head.weight", names)
+        self.assertEqual(len(names), 2 * 12 + 4)
+        self.assertEqual(len([*net.named_parameters(remove_duplicate=False)]), len(names) + 1)
+        self.assertIn("lm_head.weight", net.state_dict())
+        for moved in (net, net.to(cairn.bfloat16), net.to("cpu").float(), copy.deepcopy(net)):
+            self.assertIs(moved.lm_head.weight, moved.transformer.wte.weight)
+            self.assertEqual(sum(p.numel() for p in moved.parameters()), sum(p.numel() for p in net.parameters()))
+        tokens = cairn.tensor([[1, 2, 3]])
+        before, rate = net.lm_head.weight.detach().clone(), 0.5
+        nn.functional.cross_entropy(net.eval()(tokens)[0, :-1], tokens[0, 1:]).backward()
+        cairn.optim.SGD(net.parameters(), lr=rate).step()  # once, not once for each name
+        self.assertTrue(cairn.equal(net.lm_head.weight.detach(), before - rate * net.transformer.wte.weight.grad))
+        self.assertEqual(len(cairn.optim.SGD(net.parameters(), lr=rate).param_groups[0]["params"]), len(names))
+
     def test_another_head(self):
         net = zoo.resnet18()
         net.fc = nn.Linear(net.fc.in_features, 10)

@@ -93,8 +93,13 @@ static int set_arguments(PyObject *self, PyObject *dict, const cnpy_class *c, co
 
 /* ---- adopting ---- */
 
+/* Parameters of the trees that are being adopted, by the address of their tensor: modules that share one share its
+ * object, too. Each keeps its tensor, so no address is used twice meanwhile. */
+static PyObject *adopted;
+static int adopting;
+
 /* An object of class Parameter around the tensor, which is taken over. */
-static PyObject *wrap_parameter(cn_tensor *t)
+static PyObject *new_parameter(cn_tensor *t)
 {
   PyTypeObject *type = (PyTypeObject *)(void *)cnpy_nn.parameter;
   allocfunc alloc = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
@@ -106,6 +111,15 @@ static PyObject *wrap_parameter(cn_tensor *t)
   o->t = t;
   o->grad = NULL;
   return (PyObject *)o;
+}
+
+static PyObject *wrap_parameter(cn_tensor *t)
+{
+  PyObject *key = PyLong_FromVoidPtr(t), *o = key ? PyDict_GetItemWithError(adopted, key) : NULL;
+  if (o) Py_INCREF(o);
+  else if (key && !PyErr_Occurred() && (o = new_parameter(cn_keep(t))) && PyDict_SetItem(adopted, key, o)) Py_CLEAR(o);
+  Py_XDECREF(key);
+  return o;
 }
 
 /* Both the dictionary of its kind and the object's own, which is where attributes are found. The dictionary's own
@@ -121,7 +135,7 @@ static int list_part(PyObject *entries, PyObject *dict, const char *name, PyObje
 static PyObject *slot_object(const cn_named *slot)
 {
   if (!slot->tensor) return Py_NewRef(Py_None);
-  return slot->buffer ? cnpy_wrap_borrowed(slot->tensor) : wrap_parameter(cn_keep(slot->tensor));
+  return slot->buffer ? cnpy_wrap_borrowed(slot->tensor) : wrap_parameter(slot->tensor);
 }
 
 static int list_parts(module_object *o, PyObject *dict)
@@ -199,7 +213,9 @@ int cnpy_adopt(PyObject *self, cn_module *m, const cnpy_class *c, const cnpy_bou
   if (!status) status = show_as(self, c);
   if (!status) status = choose_forward(self, c);
   if (!status) status = set_arguments(self, dict, c, b);
-  if (!status) status = list_parts(o, dict);
+  if (!adopting++) adopted = PyDict_New();
+  if (!status) status = adopted ? list_parts(o, dict) : -1;
+  if (!--adopting) Py_CLEAR(adopted);
   Py_XDECREF(dict);
   return status;
 }
