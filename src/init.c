@@ -25,6 +25,7 @@ static int start(void)
   cni_mode_handlers[__builtin_ctz(CNI_MODE_CAPTURE)] = cni_capture_mode;
   cni_hooks.leaf_touched = cni_leaf_touched;
   cni_hooks.capture_hooked = cni_capture_hooked;
+  cni_hooks.takes_shortcut = cni_capture_shortcut;
   cni_hooks.place_read = cni_capture_place_read;
   cni_hooks.capture_saves = cni_capture_saves;
   cni_hooks.scope_call_begin = cni_scope_call_begin;

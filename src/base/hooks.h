@@ -21,6 +21,7 @@ typedef struct cni_hooks_table {
   int (*leaf_touched)(struct cn_tensor *t, struct cni_node *node, bool replaced); /* graph: see graph/capture.h */
   void (*capture_hooked)(void); /* graph: the code that is captured hangs a hook on a gradient */
   int (*capture_saves)(struct cn_tensor *alias, struct cn_tensor *view); /* graph: see graph/capture.h */
+  bool (*takes_shortcut)(bool could); /* graph: in a trace that is one of several; see graph/capture.h */
   int (*place_read)(struct cn_tensor *t); /* graph: an op depends on where t lies in its memory; see graph/capture.h */
   /* graph: around the decomposition of a composite op that is captured; see graph/capture.h */
   int (*scope_call_begin)(const struct cni_opinfo *info, const struct cn_call *call);

@@ -461,7 +461,7 @@ static void say_sizes(const capturing *c)
 /* The graph of the call; NULL with the error set, or with *retry. */
 static cn_graph *capture(capturing *c, cn_compile_fn fn, const cn_compile_call *call, bool *retry)
 {
-  cni_counted counted = {NULL, 0, 0};
+  cni_counted counted = {NULL, 0, 0, NULL};
   c->counted = &counted;
   cn_graph *g = capture_once(c, fn, call, retry);
   if (g && counted.met) {

@@ -26,11 +26,23 @@ typedef struct cni_leaf {
   bool replaced;         /* ... and replaced before anything else: what it was does not matter */
 } cni_leaf;
 
+/* Calls that may hand their input back as in eager code (contiguous, of what is), in the order in which traces at several
+ * sizes meet them: what the first trace did, the others do, so that all have the same nodes. */
+typedef struct cni_shortcuts {
+  bool *taken;
+  size_t n, cap;
+  size_t met;   /* in this trace */
+  bool fixed;   /* the first trace is done */
+  bool refused; /* out: one that was taken is none at other sizes */
+  bool none;    /* no call takes one */
+} cni_shortcuts;
+
 /* Sizes of results that depend on data, in the order in which a trace meets them: what they are taken for. */
 typedef struct cni_counted {
   const int64_t *v;
   size_t n;
   size_t met; /* out: how many there were; those behind n were taken for some number */
+  cni_shortcuts *shortcuts; /* of a trace that is one of several; NULL: none are taken */
 } cni_counted;
 
 /* In a sub-graph: a tensor from outside, and the input that stands for it. */
@@ -124,6 +136,7 @@ cn_tensor *cni_capture_handle(const cni_capture *cap, cn_device device, int dtyp
 /* An op counts from the beginning of t's memory, or looks beyond t: an error where t is a part of an input of which the
  * capture has nothing else. */
 int cni_capture_place_read(cn_tensor *t);
+bool cni_capture_shortcut(bool could); /* does this call hand its input back? could: at the sizes at hand it may */
 int cni_capture_now(const cni_capture *cap, int input); /* what the memory of this input value holds now */
 /* Autograd keeps an alias of a view without its record: it stands for the view's present value. 0 or an error. */
 int cni_capture_saves(cn_tensor *alias, cn_tensor *view);

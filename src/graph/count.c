@@ -80,6 +80,22 @@ static int decomposed(cni_applying *a)
   return status;
 }
 
+bool cni_capture_shortcut(bool could)
+{
+  const cni_capture *cap = cni_state()->capture;
+  cni_shortcuts *s = cap && cap->counted ? cap->counted->shortcuts : NULL;
+  if (!s || s->none) return false;
+  if (s->fixed) {
+    bool taken = s->met < s->n && s->taken[s->met++];
+    s->refused = s->refused || (taken && !could);
+    return taken && could;
+  }
+  void *list = s->taken;
+  if (cni_grow(&list, &s->cap, s->n + 1, sizeof *s->taken)) return false; /* the trace is the same without */
+  s->taken = list;
+  return s->taken[s->n++] = could;
+}
+
 int cni_count_begin(cni_capture *cap, cni_applying *a, int *count)
 {
   cn_call *c = &a->c;

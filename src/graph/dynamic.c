@@ -371,15 +371,40 @@ static cn_graph *finished(cni_prober *p, const solution *a)
   return g;
 }
 
+static int probe_all(cni_prober *p, const int64_t *examples, size_t nexamples)
+{
+  size_t n = p->frame->nsizes;
+  int status = cni_probe_base(p);
+  for (size_t k = 0; k < nexamples && !status; k++)
+    if (!cni_probed(p, examples + k * n)) status = cni_probe(p, examples + k * n);
+  return status ? status : cni_probe_range(p);
+}
+
+/* Once more without shortcuts, where one that is right at the first sizes is not at others: it must not narrow the
+ * range. */
+static int probe_twice(cni_prober *p, const int64_t *examples, size_t nexamples)
+{
+  size_t room = p->frame->nsizes * sizeof *p->frame->sizes;
+  cni_gsize *sizes = cni_alloc(room);
+  if (!sizes) return CN_ERR_MEMORY;
+  memcpy(sizes, p->frame->sizes, room);
+  int status = probe_all(p, examples, nexamples);
+  if (p->shortcuts->refused && status != CN_ERR_MEMORY) {
+    cn_err_clear();
+    memcpy(p->frame->sizes, sizes, room);
+    cni_prober_restart(p);
+    p->shortcuts->none = true;
+    status = probe_all(p, examples, nexamples);
+  }
+  cni_free(sizes, room);
+  return status;
+}
+
 cn_graph *cni_trace_probing(cni_prober *p, const int64_t *examples, size_t nexamples)
 {
   solution a = {0};
-  size_t n = p->frame->nsizes;
   int status = cni_prober_begin(p);
-  if (!status) status = cni_probe_base(p);
-  for (size_t k = 0; k < nexamples && !status; k++)
-    if (!cni_probed(p, examples + k * n)) status = cni_probe(p, examples + k * n);
-  if (!status) status = cni_probe_range(p);
+  if (!status) status = probe_twice(p, examples, nexamples);
   size_t room = p->nplaces * sizeof *a.expr;
   if (!status && !(a.expr = cni_alloc_zero(room))) status = CN_ERR_MEMORY;
   if (!status) status = settle(p, &a);

@@ -123,7 +123,7 @@ static cn_graph *trace_function(const cni_prober *p, cn_tensor *const *inputs, c
 /* How many sizes depend on data. Negative: an error, the function's. *graph: the trace, where nothing is to vary. */
 static int count_unknown(const cni_prober *p, bool varies, cn_graph **graph)
 {
-  cni_counted counted = {NULL, 0, 0};
+  cni_counted counted = {NULL, 0, 0, NULL};
   for (size_t i = 0; i < p->ninputs; i++)
     if (!p->inputs[i]) return cni_fail(CN_ERR_TYPE, "%s: input %zu is NULL", p->who, i);
   cn_graph *g = varies ? cni_trace_one(p, p->inputs, &counted) : trace_function(p, p->inputs, &counted);

@@ -17,11 +17,11 @@ int cni_prober_begin(cni_prober *p)
   size_t n = p->frame->nsizes;
   p->sizes = cni_alloc(CNI_PROBES_MOST * n * sizeof *p->sizes);
   p->numbers = cni_alloc(CNI_PROBES_MOST * sizeof *p->numbers);
-  return p->sizes && p->numbers ? CN_OK : CN_ERR_MEMORY;
+  p->shortcuts = cni_alloc_zero(sizeof *p->shortcuts);
+  return p->sizes && p->numbers && p->shortcuts ? CN_OK : CN_ERR_MEMORY;
 }
 
-/* Forgets all probes. */
-static void restart(cni_prober *p)
+void cni_prober_restart(cni_prober *p)
 {
   for (size_t i = 0; i < p->nprobes; i++) cni_free(p->numbers[i], p->nplaces * sizeof **p->numbers);
   cni_free(p->places, p->nplaces * sizeof *p->places);
@@ -29,13 +29,16 @@ static void restart(cni_prober *p)
   p->g = NULL;
   p->places = NULL;
   p->nprobes = p->nplaces = 0;
+  if (p->shortcuts) p->shortcuts->n = p->shortcuts->fixed = 0;
 }
 
 void cni_prober_free(cni_prober *p)
 {
-  restart(p);
+  cni_prober_restart(p);
   cni_free(p->sizes, CNI_PROBES_MOST * p->frame->nsizes * sizeof *p->sizes);
   cni_free(p->numbers, CNI_PROBES_MOST * sizeof *p->numbers);
+  if (p->shortcuts) cni_free(p->shortcuts->taken, p->shortcuts->cap * sizeof *p->shortcuts->taken);
+  cni_free(p->shortcuts, sizeof *p->shortcuts);
 }
 
 /* ---- one trace ---- */
@@ -76,7 +79,8 @@ static cn_graph *trace_at(const cni_prober *p, const int64_t *sizes)
   bool made = true;
   for (size_t i = 0; i < p->ninputs && made; i++) made = (inputs[i] = input_at(p, i, sizes)) != NULL;
   size_t nfree = p->frame->nsizes - p->ncounted;
-  cni_counted counted = {sizes + nfree, p->ncounted, 0};
+  cni_counted counted = {sizes + nfree, p->ncounted, 0, p->shortcuts};
+  p->shortcuts->met = 0;
   cn_graph *g = made ? cni_trace_one(p, inputs, &counted) : NULL;
   for (size_t i = 0; i < p->ninputs; i++) cni_tensor_release(inputs[i]);
   cni_free(inputs, (p->ninputs + 1) * sizeof *inputs);
@@ -114,6 +118,7 @@ int cni_probe(cni_prober *p, const int64_t *sizes)
   if (!g) return cn_err() ? cn_err() : CN_ERR_MEMORY;
   if (!p->g) {
     p->g = g;
+    p->shortcuts->fixed = true;
     p->places = cni_places(g, p->ninputs, &p->nplaces);
     return p->places ? keep_numbers(p, g, sizes) : CN_ERR_MEMORY;
   }
@@ -231,7 +236,7 @@ int cni_probe_base(cni_prober *p)
       from[i] = within(s->traced - BELOW, s->min > 2 ? s->min : 2, s->traced);
     }
     base_sizes(p, rows, from, to);
-    restart(p);
+    cni_prober_restart(p);
     if (try_base(p, rows)) { /* the first error is the one to tell */
       cn_err_clear();
       cni_error_restore(&error);

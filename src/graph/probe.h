@@ -27,6 +27,7 @@ typedef struct cni_prober {
   bool *given;     /* per size: its min is the caller's (2 * i), its max is (2 * i + 1) */
   cn_graph *g;     /* the first trace */
   bool differed;   /* the last one failed because it had other nodes */
+  cni_shortcuts *shortcuts;
   cni_place *places;
   size_t nplaces;
   int64_t *sizes;  /* nprobes rows */
@@ -36,6 +37,7 @@ typedef struct cni_prober {
 
 cn_graph *cni_trace_one(const cni_prober *p, cn_tensor *const *inputs, cni_counted *counted); /* one of several */
 int cni_prober_begin(cni_prober *p); /* after the fields up to `dims` are set; 0 or CN_ERR_MEMORY */
+void cni_prober_restart(cni_prober *p); /* forgets all probes */
 void cni_prober_free(cni_prober *p); /* with what begin made, and g, unless it was taken */
 
 /* Traces at these sizes and keeps the numbers. 0, or the error: the function's, or that its graph is another one. */

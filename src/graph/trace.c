@@ -172,7 +172,7 @@ cn_graph *cni_trace_counted(cn_graph_fn fn, size_t noutputs, cn_tensor *const *i
 /* Where sizes turn out to depend on data, they vary like those that the caller lets vary. */
 cn_graph *cn_trace(cn_graph_fn fn, size_t noutputs, cn_tensor *const *inputs, size_t ninputs, void *payload)
 {
-  cni_counted counted = {NULL, 0, 0};
+  cni_counted counted = {NULL, 0, 0, NULL};
   cn_graph *g = cni_trace_counted(fn, noutputs, inputs, ninputs, payload, &counted);
   if (!g || !counted.met) return g;
   cn_graph_free(g);

@@ -386,14 +386,15 @@ static CNI_APART int cast_into(cni_applying *a)
 
 /* ---- the door ---- */
 
-/* While a graph is captured for the sizes at hand: a composite op that has nothing to do (contiguous, of what is) hands
- * its input back as in eager code, so that gradients are added up in the same order. */
+/* While a graph is captured: a composite op that has nothing to do (contiguous, of what is) hands its input back as in
+ * eager code, so that gradients are added up in the same order. */
 static bool returns_input(const cn_call *c, const cn_state *st)
 {
   const cn_spec *s = &c->spec[0];
-  const cn_desc *d = s->view_of < 0 || st->tracing_sizes ? NULL : &c->in[s->view_of]->d;
-  return d && !s->offset && s->dtype == d->dtype && cni_same_shape(s->ndim, s->shape, d->ndim, d->shape) &&
-         !memcmp(s->strides, d->strides, (size_t)d->ndim * sizeof *d->strides);
+  const cn_desc *d = s->view_of < 0 ? NULL : &c->in[s->view_of]->d;
+  bool same = d && !s->offset && s->dtype == d->dtype && cni_same_shape(s->ndim, s->shape, d->ndim, d->shape) &&
+              !memcmp(s->strides, d->strides, (size_t)d->ndim * sizeof *d->strides);
+  return st->tracing_sizes ? cni_hooks.takes_shortcut(same) : same;
 }
 
 static int apply_with(cni_applying *a, cn_state *st)

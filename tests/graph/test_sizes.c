@@ -1,6 +1,7 @@
 /* test_sizes.c: graphs for many sizes: numbers that follow from sizes in odd ways are found, checked and written, and
  * what cannot be found is refused. */
 #include <cairn/cairn.h>
+#include <cairn/ext/graph.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -92,6 +93,55 @@ static void test_half_of_nine(void **state)
   assert_non_null(strstr(text, "$((s0 + 1) // 2)"));
   cn_string_free(text);
   cn_graph_free(g);
+}
+
+/* ---- contiguous, of what is so at some sizes ---- */
+
+static bool has_node(const cn_graph *g, const char *op)
+{
+  bool found = false;
+  cn_graph_node n = {.size = sizeof n};
+  for (int i = 0; i < (int)cn_graph_nodes(g) && !found; i++)
+    found = !cn_graph_node_at(&n, g, i) && !strcmp(n.name, op);
+  return found;
+}
+
+/* As it is (payload NULL), the first rows turned, or at most 40 of its columns. */
+static int contiguous_fn(cn_tensor **out, cn_tensor *const *in, void *payload)
+{
+  const char *how = payload;
+  int64_t t = cn_size(in[0], 1);
+  cn_tensor *x = cn_relu(in[0]);
+  if (how && *how == 't') x = cn_transpose(x, 0, 1);
+  else if (how) x = cn_slice(x, 1, 0, t < 40 ? t : 40);
+  out[0] = cn_add(cn_contiguous(x), cn_num(1));
+  return cn_err();
+}
+
+static void check_contiguous(char *how, bool node)
+{
+  cn_scope *scope = cn_scope_begin();
+  cn_tensor *x = cn_randn(CN_SHAPE(3, 8)), *want, *have;
+  cn_free_dim dim = {.input = 0, .dim = 1, .symbol = "T", .min = 1, .max = 100};
+  cn_graph *g = cn_trace_dynamic(contiguous_fn, 1, &x, 1, &dim, 1, how);
+  if (!g) fail_msg("%s: %s", how ? how : "plain", cn_err_message());
+  assert_int_equal(has_node(g, "contiguous"), node);
+  for (int64_t t = 1; t <= 100; t += t < 42 ? 1 : 29) {
+    x = cn_randn(CN_SHAPE(3, t));
+    assert_int_equal(contiguous_fn(&want, &x, how), 0);
+    assert_int_equal(cn_graph_run(&have, g, &x), 0);
+    assert_same(have, want);
+  }
+  cn_graph_free(g);
+  cn_scope_end(scope);
+}
+
+static void test_contiguous(void **state)
+{
+  (void)state;
+  check_contiguous(NULL, false);   /* at every size: as in eager code there is nothing to do */
+  check_contiguous("turned", true); /* of one column it would be, too: that is no reason to leave that size out */
+  check_contiguous("slice", true); /* up to 40 */
 }
 
 /* ---- several dimensions ---- */
@@ -432,8 +482,9 @@ static void test_random_programs(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-    TEST(test_lengths), TEST(test_half_of_nine), TEST(test_two_sizes), TEST(test_strided_convolutions),
-    TEST(test_range_is_found), TEST(test_refusals), TEST(test_dims_that_follow_from_others), TEST(test_text),
+    TEST(test_lengths), TEST(test_half_of_nine), TEST(test_contiguous), TEST(test_two_sizes),
+    TEST(test_strided_convolutions), TEST(test_range_is_found), TEST(test_refusals),
+    TEST(test_dims_that_follow_from_others), TEST(test_text),
     TEST(test_text_is_bounded), TEST(test_random_programs),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
