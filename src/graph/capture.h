@@ -26,8 +26,8 @@ typedef struct cni_leaf {
   bool replaced;         /* ... and replaced before anything else: what it was does not matter */
 } cni_leaf;
 
-/* Calls that may hand their input back as in eager code (contiguous, of what is), in the order in which traces at several
- * sizes meet them: what the first trace did, the others do, so that all have the same nodes. */
+/* Calls that may hand their input back as in eager code (contiguous, of what is), in the order in which traces at
+ * several sizes meet them: what the first trace did, the others do, so that all have the same nodes. */
 typedef struct cni_shortcuts {
   bool *taken;
   size_t n, cap;
