@@ -1,13 +1,12 @@
-/* dnn.c: see dnn.h. Every descriptor is created, given its attributes, finalized; a graph's engines are asked for in
- * mode A and the first whose plan finalizes is taken. A plan's text is kept on disk under its key, cuDNN's version and
- * the device, so that a later process neither asks nor compiles. */
+/* dnn.c: see dnn.h. Of a graph's engines the first whose plan finalizes is taken. A plan's text is kept on disk under
+ * its key, cuDNN's version and the device, so that a later process neither asks nor compiles. */
 #include "dnn.h"
 
 #ifdef CNI_HAVE_CUDNN_H
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_CONFIGS = 64, FEWEST_SLOTS = 256, MOST_SLOTS = 1 << 15 };
+enum { FEWEST_SLOTS = 256, MOST_SLOTS = 1 << 15 };
 
 typedef struct slot {
   uint64_t key; /* 0: empty */
@@ -20,160 +19,6 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static slot *slots;
 static size_t nslots, nplans;
 static cudnnHandle_t handles[CNI_CUDA_DEVICES];
-
-/* ---- descriptors ---- */
-
-/* The descriptor under a number; NULL for one that failed. */
-static cudnnBackendDescriptor_t at(const cni_dnn_graph *g, int i) { return i >= 0 && i < g->n ? g->made[i] : NULL; }
-
-static void set(cni_dnn_graph *g, int i, cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, int64_t n,
-                const void *value)
-{
-  if (g->status == CUDNN_STATUS_SUCCESS && at(g, i))
-    g->status = cni_cuda_dnn()->cudnnBackendSetAttribute(at(g, i), name, type, n, value);
-}
-
-static void set_tensor(cni_dnn_graph *g, int i, cudnnBackendAttributeName_t name, int tensor)
-{
-  cudnnBackendDescriptor_t d = at(g, tensor);
-  if (tensor >= 0) set(g, i, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &d);
-}
-
-static int begin(cni_dnn_graph *g, cudnnBackendDescriptorType_t type)
-{
-  if (g->status == CUDNN_STATUS_SUCCESS && g->n == CNI_DNN_DESCRIPTORS) g->status = CUDNN_STATUS_ALLOC_FAILED;
-  if (g->status != CUDNN_STATUS_SUCCESS) return -1;
-  g->status = cni_cuda_dnn()->cudnnBackendCreateDescriptor(type, &g->made[g->n]);
-  return g->status == CUDNN_STATUS_SUCCESS ? g->n++ : -1;
-}
-
-static int finish(cni_dnn_graph *g, int i)
-{
-  if (g->status == CUDNN_STATUS_SUCCESS) g->status = cni_cuda_dnn()->cudnnBackendFinalize(at(g, i));
-  return g->status == CUDNN_STATUS_SUCCESS ? i : -1;
-}
-
-static void finish_operation(cni_dnn_graph *g, int i)
-{
-  if (g->noperations == CNI_DNN_OPERATIONS) g->status = CUDNN_STATUS_ALLOC_FAILED;
-  if (finish(g, i) >= 0) g->operations[g->noperations++] = at(g, i);
-}
-
-static void drop(cni_dnn_graph *g)
-{
-  while (g->n) cni_cuda_dnn()->cudnnBackendDestroyDescriptor(g->made[--g->n]);
-}
-
-int cni_dnn_tensor(cni_dnn_graph *g, cudnnDataType_t type, int ndim, const int64_t *dims, const int64_t *strides,
-                   int64_t uid, cni_dnn_place place)
-{
-  int64_t alignment = 16;
-  bool yes = true;
-  int i = begin(g, CUDNN_BACKEND_TENSOR_DESCRIPTOR);
-  if (!uid) uid = 1000 + g->next++;
-  set(g, i, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type);
-  set(g, i, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, ndim, dims);
-  set(g, i, CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, ndim, strides);
-  set(g, i, CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 1, &uid);
-  set(g, i, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, 1, &alignment);
-  if (place == CNI_DNN_VIRTUAL) set(g, i, CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, 1, &yes);
-  if (place == CNI_DNN_VALUE) set(g, i, CUDNN_ATTR_TENSOR_IS_BY_VALUE, CUDNN_TYPE_BOOLEAN, 1, &yes);
-  return finish(g, i);
-}
-
-void cni_dnn_pointwise(cni_dnn_graph *g, cudnnPointwiseMode_t mode, int x, int b, int y, int t, int axis)
-{
-  bool compares = mode == CUDNN_POINTWISE_CMP_GE;
-  cudnnDataType_t precision = compares ? CUDNN_DATA_BOOLEAN : CUDNN_DATA_FLOAT;
-  int64_t along = axis;
-  int p = begin(g, CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
-  set(g, p, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &mode);
-  set(g, p, CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, 1, &precision);
-  if (mode == CUDNN_POINTWISE_GEN_INDEX) set(g, p, CUDNN_ATTR_POINTWISE_AXIS, CUDNN_TYPE_INT64, 1, &along);
-  p = finish(g, p);
-  int o = begin(g, CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
-  set_tensor(g, o, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, p);
-  set_tensor(g, o, CUDNN_ATTR_OPERATION_POINTWISE_XDESC, x);
-  set_tensor(g, o, CUDNN_ATTR_OPERATION_POINTWISE_BDESC, b);
-  set_tensor(g, o, CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y);
-  set_tensor(g, o, CUDNN_ATTR_OPERATION_POINTWISE_TDESC, t);
-  finish_operation(g, o);
-}
-
-void cni_dnn_matmul(cni_dnn_graph *g, int a, int b, int c)
-{
-  cudnnDataType_t precision = CUDNN_DATA_FLOAT;
-  int p = begin(g, CUDNN_BACKEND_MATMUL_DESCRIPTOR);
-  set(g, p, CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &precision);
-  p = finish(g, p);
-  int o = begin(g, CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR);
-  set_tensor(g, o, CUDNN_ATTR_OPERATION_MATMUL_DESC, p);
-  set_tensor(g, o, CUDNN_ATTR_OPERATION_MATMUL_ADESC, a);
-  set_tensor(g, o, CUDNN_ATTR_OPERATION_MATMUL_BDESC, b);
-  set_tensor(g, o, CUDNN_ATTR_OPERATION_MATMUL_CDESC, c);
-  finish_operation(g, o);
-}
-
-void cni_dnn_reduce(cni_dnn_graph *g, cudnnReduceTensorOp_t op, int x, int y)
-{
-  cudnnDataType_t precision = CUDNN_DATA_FLOAT;
-  int p = begin(g, CUDNN_BACKEND_REDUCTION_DESCRIPTOR);
-  set(g, p, CUDNN_ATTR_REDUCTION_OPERATOR, CUDNN_TYPE_REDUCTION_OPERATOR_TYPE, 1, &op);
-  set(g, p, CUDNN_ATTR_REDUCTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &precision);
-  p = finish(g, p);
-  int o = begin(g, CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR);
-  set_tensor(g, o, CUDNN_ATTR_OPERATION_REDUCTION_DESC, p);
-  set_tensor(g, o, CUDNN_ATTR_OPERATION_REDUCTION_XDESC, x);
-  set_tensor(g, o, CUDNN_ATTR_OPERATION_REDUCTION_YDESC, y);
-  finish_operation(g, o);
-}
-
-void cni_dnn_reshape(cni_dnn_graph *g, int x, int y)
-{
-  int o = begin(g, CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR);
-  set_tensor(g, o, CUDNN_ATTR_OPERATION_RESHAPE_XDESC, x);
-  set_tensor(g, o, CUDNN_ATTR_OPERATION_RESHAPE_YDESC, y);
-  finish_operation(g, o);
-}
-
-void cni_dnn_convolution(cni_dnn_graph *g, cudnnBackendDescriptorType_t kind, const int64_t *stride,
-                         const int64_t *padding, const int64_t *dilation, int x, int w, int y)
-{
-  /* conv, alpha, beta, x, w, y of each kind */
-  static const cudnnBackendAttributeName_t names[3][6] = {
-      {CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
-       CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
-       CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y},
-      {CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
-       CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
-       CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY},
-      {CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
-       CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
-       CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY},
-  };
-  const cudnnBackendAttributeName_t *name = names[kind - CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR];
-  cudnnDataType_t precision = CUDNN_DATA_FLOAT;
-  cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
-  int64_t dims = 2;
-  float one = 1, zero = 0;
-  int p = begin(g, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
-  set(g, p, CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &precision);
-  set(g, p, CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, 1, &mode);
-  set(g, p, CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, CUDNN_TYPE_INT64, 1, &dims);
-  set(g, p, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_TYPE_INT64, 2, padding);
-  set(g, p, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, CUDNN_TYPE_INT64, 2, padding);
-  set(g, p, CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_TYPE_INT64, 2, dilation);
-  set(g, p, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, CUDNN_TYPE_INT64, 2, stride);
-  p = finish(g, p);
-  int o = begin(g, kind);
-  set_tensor(g, o, name[0], p);
-  set(g, o, name[1], CUDNN_TYPE_FLOAT, 1, &one);
-  set(g, o, name[2], CUDNN_TYPE_FLOAT, 1, &zero);
-  set_tensor(g, o, name[3], x);
-  set_tensor(g, o, name[4], w);
-  set_tensor(g, o, name[5], y);
-  finish_operation(g, o);
-}
 
 /* ---- plans ---- */
 
@@ -233,35 +78,14 @@ static bool rounds(cudnnBackendDescriptor_t config)
   return found;
 }
 
-/* The first engine of mode A that gives a plan. The second reading of the engines may give fewer than the first one. */
+/* The first engine that gives a plan. */
 static void choose(cni_dnn_plan *p, cni_dnn_graph *g, cudnnHandle_t h)
 {
-  const cni_cuda_dnn_table *dnn = cni_cuda_dnn();
-  cudnnBackendHeurMode_t mode = CUDNN_HEUR_MODE_A;
-  cudnnBackendDescriptor_t configs[MOST_CONFIGS];
-  int64_t n = 0;
-  int graph = begin(g, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
-  set(g, graph, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, &h);
-  set(g, graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, g->noperations, g->operations);
-  graph = finish(g, graph);
-  int heur = begin(g, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
-  set_tensor(g, heur, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph);
-  set(g, heur, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode);
-  heur = finish(g, heur);
-  if (g->status == CUDNN_STATUS_SUCCESS)
-    g->status = dnn->cudnnBackendGetAttribute(at(g, heur), CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
-                                              0, &n, NULL);
-  if (g->status != CUDNN_STATUS_SUCCESS) return;
-  int made = 0;
-  while (made < n && made < MOST_CONFIGS &&
-         dnn->cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, &configs[made]) == CUDNN_STATUS_SUCCESS)
-    made++;
-  int64_t got = 0;
-  g->status = dnn->cudnnBackendGetAttribute(at(g, heur), CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
-                                            made, &got, configs);
-  for (int i = 0; g->status == CUDNN_STATUS_SUCCESS && i < got && i < made && !p->plan; i++)
+  cudnnBackendDescriptor_t configs[CNI_DNN_ENGINES];
+  int n = cni_dnn_engines(g, h, NULL, configs);
+  for (int i = 0; i < n && !p->plan; i++)
     if (!g->strict || !rounds(configs[i])) try_config(p, h, configs[i]);
-  while (made) dnn->cudnnBackendDestroyDescriptor(configs[--made]);
+  while (n) cni_cuda_dnn()->cudnnBackendDestroyDescriptor(configs[--n]);
 }
 
 /* ---- plans on disk ---- */
@@ -333,7 +157,7 @@ static void make(cni_dnn_plan *p, cni_cuda_device *d, uint64_t key, cni_dnn_desc
     } else {
       store(p, name);
     }
-    drop(&g);
+    cni_dnn_drop(&g);
   }
   p->refused = !p->plan;
 }

@@ -1,8 +1,8 @@
 /* dnn.h: cuDNN's graphs with few words: tensors and operations are added by number, a graph becomes a plan, plans are
  * kept by what they were made of.
  *
- * Place in the flow: conv_dnn.c and attention.c describe, dnn.c builds, keeps and runs. Invariant: the first thing that
- * fails makes everything after it do nothing, so one question at the end is enough. */
+ * Place in the flow: conv_dnn.c and attention_graph.c describe, dnn_graph.c builds, dnn.c keeps and runs. Invariant:
+ * the first thing that fails makes everything after it do nothing, so one question at the end is enough. */
 #ifndef CNI_CUDA_DNN_H
 #define CNI_CUDA_DNN_H
 
@@ -22,7 +22,7 @@ typedef struct cni_cuda_dnn_table {
 } cni_cuda_dnn_table;
 const cni_cuda_dnn_table *cni_cuda_dnn(void); /* load.c; NULL, without an error, where it is absent */
 
-enum { CNI_DNN_DESCRIPTORS = 160, CNI_DNN_OPERATIONS = 32, CNI_DNN_OPERANDS = 16 };
+enum { CNI_DNN_DESCRIPTORS = 160, CNI_DNN_OPERATIONS = 32, CNI_DNN_ENGINES = 64 };
 
 typedef struct cni_dnn_graph {
   cudnnBackendDescriptor_t made[CNI_DNN_DESCRIPTORS];
@@ -47,6 +47,11 @@ void cni_dnn_reshape(cni_dnn_graph *g, int x, int y);
 /* kind: the operation's descriptor type; the three tensors in the order X, W, Y. */
 void cni_dnn_convolution(cni_dnn_graph *g, cudnnBackendDescriptorType_t kind, const int64_t *stride,
                          const int64_t *padding, const int64_t *dilation, int x, int w, int y);
+/* The engines that cuDNN knows for what was added, best first: their number, and their descriptors (owned). The device
+ * is that of a handle, or described. */
+int cni_dnn_engines(cni_dnn_graph *g, cudnnHandle_t handle, cudnnBackendDescriptor_t device,
+                    cudnnBackendDescriptor_t *configs);
+void cni_dnn_drop(cni_dnn_graph *g);
 
 /* A plan under a key; NULL: none yet. */
 typedef struct cni_dnn_plan {
