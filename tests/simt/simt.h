@@ -83,6 +83,7 @@ static inline unsigned __ballot_sync(unsigned, int predicate)
   simt_warp_barrier();
   return votes;
 }
+static inline int __any_sync(unsigned mask, int predicate) { return __ballot_sync(mask, predicate) != 0; }
 static inline unsigned __match_any_sync(unsigned, unsigned v)
 {
   unsigned same = 0;
