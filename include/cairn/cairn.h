@@ -10,6 +10,8 @@
 #include "graph.h"
 #include "compile.h"
 #include "control.h"
+#include "lists.h"
+#include "strings.h"
 #include "device.h"
 #include "tree.h"
 #include "module.h"

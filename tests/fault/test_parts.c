@@ -5,7 +5,6 @@
 #include <cairn/compile.h>
 #include <cairn/ext/graph.h>
 #include <cairn/kw.h>
-#include <cairn/lists.h>
 
 #include "sweep.h"
 

@@ -11,7 +11,6 @@
 #define _POSIX_C_SOURCE 200809L
 #include <cairn/cairn.h>
 #include <cairn/ext/graph.h>
-#include <cairn/lists.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,6 @@
  * graphs as they are, with members and lengths that only a run knows, with gradients, in files and compiled. */
 #include <cairn/cairn.h>
 #include <cairn/ext/graph.h>
-#include <cairn/lists.h>
 #include <string.h>
 
 #include "tensors.h"

@@ -2,7 +2,6 @@
  * graphs as constants, inputs and results, in files, replayed and compiled. */
 #include <cairn/cairn.h>
 #include <cairn/ext/graph.h>
-#include <cairn/strings.h>
 #include <math.h>
 #include <string.h>
 

@@ -16,6 +16,7 @@
 #include <cairn/events.hpp>
 #include <cairn/graph.hpp>
 #include <cairn/io.hpp>
+#include <cairn/lists.hpp>
 #include <cairn/module.hpp>
 #include <cairn/names.hpp>
 #include <cairn/optim.hpp>
