@@ -76,6 +76,9 @@ const char *const cni_op_names[] = {
     "baddbmm",
     "bartlett_window",
     "batch_norm",
+    "batch_norm_apply",
+    "batch_norm_relu_backward",
+    "batch_norm_stats",
     "bce_logits_terms",
     "bce_logits_weighted_terms",
     "bce_terms",
@@ -127,6 +130,7 @@ const char *const cni_op_names[] = {
     "conv1d",
     "conv1d_padding",
     "conv2d",
+    "conv2d_fused",
     "conv2d_grad_input",
     "conv2d_grad_weight",
     "conv2d_padding",
@@ -720,6 +724,11 @@ const char *const cni_op_docs[] = {
     "(x - mean) / sqrt(var + eps) per channel (dimension 1), then * weight + bias. In training "
     "the statistics are the batch's, and the running ones move towards them by momentum (with the"
     " unbiased variance); otherwise the running ones are used.",
+    "(x - mean) / sqrt(var + eps) per channel, * weight + bias, + residual, relu: what is given "
+    "of it. inverted: var is 1 / sqrt(var + eps) already. Has no gradient.",
+    "Gradients of relu(native_batch_norm), as native_batch_norm_backward's. Has no gradient of "
+    "its own.",
+    "The statistics of native_batch_norm in training. Has no gradient.",
     "The terms of binary_cross_entropy_with_logits.",
     "The terms of binary_cross_entropy_with_logits with a weight for the positive class.",
     "The terms of binary_cross_entropy.",
@@ -792,6 +801,7 @@ const char *const cni_op_docs[] = {
     "groups, kH, kW), bias: (K), result: (N, K, Hout, Wout) or (K, Hout, Wout), where Hout = "
     "floor((H + 2 * padding - dilation * (kH - 1) - 1) / stride) + 1. The result is channels-last"
     " in memory when input or weight is.",
+    "conv2d, with residual added to its result, and the relu of that. Has no gradient.",
     "The gradient of conv2d with respect to its input, given grad, that of its result. It is also"
     " the transposed convolution of grad by weight, with the size of the result said outright.",
     "The gradient of conv2d with respect to its weight, given grad, that of its result.",
@@ -1189,7 +1199,9 @@ const char *const cni_op_docs[] = {
     "max_pool1d, and where in its signal each largest element was.",
     "The largest element of each window of an image (N, C, H, W) or (C, H, W). stride None means "
     "kernel_size; padding counts as minus infinity. A NaN in a window wins.",
-    "The gradient of max_pool2d: grad added up at the indices in images of input_size.",
+    "The gradient of max_pool2d: grad added up at the indices in images of input_size. windows: "
+    "kernel_size, stride, padding and dilation, two numbers each, of which the indices are; "
+    "devices may use it.",
     "max_pool2d, and where in its image (row * W + column) each largest element was.",
     "The largest element of each window of a volume (N, C, D, H, W) or (C, D, H, W). See "
     "max_pool2d.",
@@ -2552,6 +2564,45 @@ cn_tensor *cn_batch_norm_with(cn_tensor *input, cn_tensor *running_mean, cn_tens
   return cni_apply1(CNI_OP_batch_norm, args, 8, NULL);
 }
 
+cn_tensor *cn_batch_norm_apply(cn_tensor *input, cn_tensor *weight, cn_tensor *bias,
+                               cn_tensor *mean, cn_tensor *var, cn_tensor *residual, double eps,
+                               bool inverted, bool relu)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(weight), cn_v_tensor(bias), cn_v_tensor(mean),
+                     cn_v_tensor(var), cn_v_tensor(residual), cn_v_float(eps), cn_v_bool(inverted),
+                     cn_v_bool(relu)};
+  return cni_apply1(CNI_OP_batch_norm_apply, args, 9, NULL);
+}
+
+int cn_batch_norm_relu_backward(cn_tensor **grad_input, cn_tensor **grad_weight,
+                                cn_tensor **grad_bias, cn_tensor *grad_out, cn_tensor *input,
+                                cn_tensor *weight, cn_tensor *bias, cn_tensor *save_mean,
+                                cn_tensor *save_invstd, bool training, const int64_t *output_mask,
+                                size_t noutput_mask)
+{
+  cn_tensor *results[3] = {NULL};
+  cn_value args[] = {cn_v_tensor(grad_out), cn_v_tensor(input), cn_v_tensor(weight),
+                     cn_v_tensor(bias), cn_v_tensor(save_mean), cn_v_tensor(save_invstd),
+                     cn_v_bool(training), cn_v_ints(output_mask, noutput_mask)};
+  int status = cni_applyn(CNI_OP_batch_norm_relu_backward, args, 8, results, 3);
+  if (grad_input) *grad_input = results[0];
+  if (grad_weight) *grad_weight = results[1];
+  if (grad_bias) *grad_bias = results[2];
+  return status;
+}
+
+int cn_batch_norm_stats(cn_tensor **save_mean, cn_tensor **save_invstd, cn_tensor **batch_var,
+                        cn_tensor *input, double eps)
+{
+  cn_tensor *results[3] = {NULL};
+  cn_value args[] = {cn_v_tensor(input), cn_v_float(eps)};
+  int status = cni_applyn(CNI_OP_batch_norm_stats, args, 2, results, 3);
+  if (save_mean) *save_mean = results[0];
+  if (save_invstd) *save_invstd = results[1];
+  if (batch_var) *batch_var = results[2];
+  return status;
+}
+
 cn_tensor *cn_bce_logits_terms(cn_tensor *input, cn_tensor *target)
 {
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(target)};
@@ -3100,6 +3151,20 @@ cn_tensor *cn_conv2d_with(cn_tensor *input, cn_tensor *weight, cn_tensor *bias,
   cni_few lists[7];
   if (cni_fit_lists(CNI_OP_conv2d, args, lists)) return NULL;
   return cni_apply1(CNI_OP_conv2d, args, 7, NULL);
+}
+
+cn_tensor *cn_conv2d_fused(cn_tensor *input, cn_tensor *weight, cn_tensor *bias,
+                           const int64_t *stride, size_t nstride, const int64_t *padding,
+                           size_t npadding, const int64_t *dilation, size_t ndilation,
+                           int64_t groups, cn_tensor *residual, bool relu)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(weight), cn_v_tensor(bias),
+                     cn_v_ints(stride, nstride), cn_v_ints(padding, npadding),
+                     cn_v_ints(dilation, ndilation), cn_v_int(groups), cn_v_tensor(residual),
+                     cn_v_bool(relu)};
+  cni_few lists[9];
+  if (cni_fit_lists(CNI_OP_conv2d_fused, args, lists)) return NULL;
+  return cni_apply1(CNI_OP_conv2d_fused, args, 9, NULL);
 }
 
 cn_tensor *cn_conv2d_grad_input(cn_tensor *grad, cn_tensor *weight, const int64_t *input_size,
@@ -6414,11 +6479,18 @@ cn_tensor *cn_max_pool2d_with(cn_tensor *input, const int64_t *kernel_size, size
   return cni_apply1(CNI_OP_max_pool2d, args, 6, NULL);
 }
 
-cn_tensor *cn_max_pool2d_backward(cn_tensor *grad, cn_tensor *indices, const int64_t *input_size,
-                                  size_t ninput_size)
+cn_tensor *cn_max_pool2d_backward_with(cn_tensor *grad, cn_tensor *indices,
+                                       const int64_t *input_size, size_t ninput_size,
+                                       const cn_max_pool2d_backward_opts *opts)
 {
-  cn_value args[] = {cn_v_tensor(grad), cn_v_tensor(indices), cn_v_ints(input_size, ninput_size)};
-  return cni_apply1(CNI_OP_max_pool2d_backward, args, 3, NULL);
+  cn_max_pool2d_backward_opts room;
+  const cn_max_pool2d_backward_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "max_pool2d_backward");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(grad), cn_v_tensor(indices), cn_v_ints(input_size, ninput_size),
+                     cn_opt_ints(o->windows, NULL, 0)};
+  return cni_apply1(CNI_OP_max_pool2d_backward, args, 4, NULL);
 }
 
 int cn_max_pool2d_with_indices_with(cn_tensor **output, cn_tensor **indices, cn_tensor *input,

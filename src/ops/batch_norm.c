@@ -121,6 +121,76 @@ static int batch_norm_backward_infer(cn_call *c)
   return status;
 }
 
+/* ---- its parts, as compiled functions use them where a device has kernels for them (passes/norms.c) ---- */
+
+/* batch_norm_stats(input, eps) -> (save_mean, save_invstd, batch_var) */
+static int stats_infer(cn_call *c)
+{
+  const cn_desc *x = &c->in[0]->d;
+  int64_t channels = channels_of(x);
+  if (x->ndim < 2) return cn_call_fail(c, CN_ERR_SHAPE, "takes (N, C, ...), not %d dimensions", (int)x->ndim);
+  if (!cni_dtype_is_float(x->dtype)) return cn_call_fail(c, CN_ERR_DTYPE, "takes floating-point numbers");
+  int status = cni_check_computes(c, x->dtype);
+  for (int i = 0; i < 3 && !status; i++) status = cn_call_result(c, i, cni_wide_type(x->dtype), 1, &channels);
+  return status;
+}
+
+static int stats_decompose(cn_call *c)
+{
+  cn_tensor *y;
+  return cn_native_batch_norm(&y, &c->out[0], &c->out[1], &c->out[2], c->in[0], NULL, NULL, NULL, NULL, true,
+                              cni_arg_float(c->args, 1));
+}
+
+/* batch_norm_apply(input, weight, bias, mean, var, residual, eps, inverted, relu) */
+static int apply_infer(cn_call *c)
+{
+  static const char *const names[] = {"input", "weight", "bias", "mean", "var"};
+  const cn_desc *x = &c->in[0]->d, *r = c->in[5] ? &c->in[5]->d : x;
+  if (x->ndim < 2 || !cni_same_shape(x->ndim, x->shape, r->ndim, r->shape) || r->dtype != x->dtype)
+    return cn_call_fail(c, CN_ERR_SHAPE, "takes (N, C, ...), and a residual of the same shape and type");
+  if (!cni_dtype_is_float(x->dtype)) return cn_call_fail(c, CN_ERR_DTYPE, "takes floating-point numbers");
+  int status = cni_check_computes(c, x->dtype);
+  for (int i = 1; i < 5 && !status; i++) status = check_channels(c, c->in[i], names[i], channels_of(x));
+  return status ? status : cni_infer_like(c, 0, 0, x->dtype);
+}
+
+static int apply_decompose(cn_call *c)
+{
+  int ndim = cn_ndim(c->in[0]), dtype = c->in[0]->d.dtype, type = cni_wide_type(dtype);
+  cn_tensor *x = cni_in_type(c->in[0], type), *mean = cni_in_type(c->in[3], type), *rstd = cni_in_type(c->in[4], type);
+  if (!cni_arg_bool(c->args, 7)) rstd = cn_rsqrt(cn_add(rstd, cn_num(cni_arg_float(c->args, 6))));
+  cn_tensor *y = cn_mul(cn_sub(x, per_channel(mean, ndim)), per_channel(rstd, ndim));
+  if (c->in[1]) y = cn_mul(y, per_channel(cni_in_type(c->in[1], type), ndim));
+  if (c->in[2]) y = cn_add(y, per_channel(cni_in_type(c->in[2], type), ndim));
+  if (c->in[5]) y = cn_add(y, cni_in_type(c->in[5], type));
+  if (cni_arg_bool(c->args, 8)) y = cn_relu(y);
+  c->out[0] = cni_in_type(y, dtype);
+  return cn_err();
+}
+
+/* batch_norm_relu_backward(grad_out, input, weight, bias, save_mean, save_invstd, training, output_mask) */
+static int relu_backward_infer(cn_call *c)
+{
+  cn_tensor *in[] = {c->in[0], c->in[1], c->in[2], c->in[4], c->in[5]};
+  cn_call plain = *c;
+  int status = check_channels(c, c->in[3], "bias", channels_of(&c->in[1]->d));
+  plain.in = in;
+  plain.args = c->args + 1; /* training and output_mask are where they are without a bias */
+  return status ? status : batch_norm_backward_infer(&plain);
+}
+
+static int relu_backward_decompose(cn_call *c)
+{
+  int type = cni_wide_type(c->in[1]->d.dtype);
+  const cn_value *mask = &c->args[7];
+  cn_tensor *y = cn_batch_norm_apply(cni_in_type(c->in[1], type), c->in[2], c->in[3], c->in[4], c->in[5], NULL, 0, true,
+                                     false);
+  cn_tensor *g = cn_where(cn_le(y, cn_num(0)), cn_num(0), c->in[0]);
+  return cn_native_batch_norm_backward(&c->out[0], &c->out[1], &c->out[2], g, c->in[1], c->in[2], c->in[4], c->in[5],
+                                       cni_arg_bool(c->args, 6), mask->u.is, (size_t)mask->n);
+}
+
 /* ---- the primitives with plain ops, for backends without kernels ---- */
 
 static int native_batch_norm_decompose(cn_call *c)
@@ -267,6 +337,20 @@ const cn_op cni_batch_norm_ops[] = {
           "-> (Tensor grad_input, Tensor grad_weight, Tensor grad_bias) ; internal tuple",
    .doc = "Gradients of native_batch_norm; those whose output_mask is 0 come back empty. Has no gradient of its own.",
    .flags = CN_OP_NO_GRAD, .infer = batch_norm_backward_infer, .decompose = native_batch_norm_backward_decompose},
+  {.sig = "batch_norm_stats(Tensor input, float eps) -> (Tensor save_mean, Tensor save_invstd, Tensor batch_var) "
+          "; internal tuple",
+   .doc = "The statistics of native_batch_norm in training. Has no gradient.",
+   .flags = CN_OP_NO_GRAD, .infer = stats_infer, .decompose = stats_decompose},
+  {.sig = "batch_norm_apply(Tensor input, Tensor? weight, Tensor? bias, Tensor mean, Tensor var, Tensor? residual, "
+          "float eps, bool inverted, bool relu) -> Tensor ; internal",
+   .doc = "(x - mean) / sqrt(var + eps) per channel, * weight + bias, + residual, relu: what is given of it. inverted: "
+          "var is 1 / sqrt(var + eps) already. Has no gradient.",
+   .flags = CN_OP_NO_GRAD, .infer = apply_infer, .decompose = apply_decompose},
+  {.sig = "batch_norm_relu_backward(Tensor grad_out, Tensor input, Tensor? weight, Tensor? bias, Tensor save_mean, "
+          "Tensor save_invstd, bool training, int[] output_mask) "
+          "-> (Tensor grad_input, Tensor grad_weight, Tensor grad_bias) ; internal tuple",
+   .doc = "Gradients of relu(native_batch_norm), as native_batch_norm_backward's. Has no gradient of its own.",
+   .flags = CN_OP_NO_GRAD, .infer = relu_backward_infer, .decompose = relu_backward_decompose},
   {.sig = "group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-5) "
           "-> Tensor ; nn amp_f32_device grad_fn_NativeGroupNormBackward0",
    .doc = "Channels in num_groups groups, each normalised with its own mean and variance per sample, then * weight + "

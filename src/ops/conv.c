@@ -115,6 +115,31 @@ static int conv2d_infer(cn_call *c)
   return typed_result(c, x->ndim, shape);
 }
 
+/* ... with `residual` added and a relu behind it, as compiled functions use it (passes/norms.c) */
+static int conv2d_fused_infer(cn_call *c)
+{
+  const cn_desc *r = c->in[3] ? &c->in[3]->d : NULL;
+  const cn_spec *y = &c->spec[0];
+  int status = conv2d_infer(c);
+  if (status || !r || cni_same_shape(r->ndim, r->shape, y->ndim, y->shape)) return status;
+  return cn_call_fail(c, CN_ERR_SHAPE, "the residual must have the convolution's shape");
+}
+
+static int conv2d_fused_decompose(cn_call *c)
+{
+  int64_t stride[2], padding[2], dilation[2];
+  for (int i = 0; i < 2; i++) {
+    stride[i] = cni_pair(&c->args[STRIDE], i);
+    padding[i] = cni_pair(&c->args[PADDING], i);
+    dilation[i] = cni_pair(&c->args[DILATION], i);
+  }
+  cn_tensor *y = cn_conv2d(c->in[0], c->in[1], c->in[2], .stride = {stride, 2}, .padding = {padding, 2},
+                           .dilation = {dilation, 2}, .groups = cni_arg_int(c->args, GROUPS));
+  if (c->in[3]) y = cn_add(y, c->in[3]);
+  c->out[0] = cni_arg_bool(c->args, GROUPS + 2) ? cn_relu(y) : y;
+  return cn_err();
+}
+
 /* ---- the gradients, as ops ---- */
 
 /* Checks that grad has the shape of the convolution's result. */
@@ -266,6 +291,10 @@ const cn_op cni_conv_ops[] = {
           "kW), bias: (K), result: (N, K, Hout, Wout) or (K, Hout, Wout), where Hout = floor((H + 2 * padding - "
           "dilation * (kH - 1) - 1) / stride) + 1. The result is channels-last in memory when input or weight is.",
    .infer = conv2d_infer, .vjp = conv2d_vjp, .needs = {[0] = CN_IN(1), [1] = CN_IN(0)}},
+  {.sig = "conv2d_fused(Tensor input, Tensor weight, Tensor? bias, int[2] stride, int[2] padding, int[2] dilation, "
+          "int groups, Tensor? residual, bool relu) -> Tensor ; internal",
+   .doc = "conv2d, with residual added to its result, and the relu of that. Has no gradient.",
+   .flags = CN_OP_NO_GRAD, .infer = conv2d_fused_infer, .decompose = conv2d_fused_decompose},
   {.sig = "conv2d_grad_input(Tensor grad, Tensor weight, int[] input_size, int[2] stride, int[2] padding, "
           "int[2] dilation, int groups) -> Tensor ; nn group_conv2d internal",
    .doc = "The gradient of conv2d with respect to its input, given grad, that of its result. It is also the "

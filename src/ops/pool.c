@@ -122,6 +122,17 @@ static int max_infer(cn_call *c)
 
 static int max_vjp(cn_vjp *v)
 {
+  const cn_value *a = v->args, *pairs[4] = {&a[1], stride_or_kernel(&a[2], &a[1]), &a[3], &a[4]};
+  int64_t windows[8];
+  for (int i = 0; i < 8; i++) windows[i] = cni_pair(pairs[i / 2], i % 2);
+  if (v->g[0])
+    v->gin[0] = cn_max_pool2d_backward(v->g[0], v->out[1], v->in_meta[0].shape, (size_t)v->in_meta[0].ndim,
+                                       .windows = {windows, 8});
+  return cn_err();
+}
+
+static int adaptive_max_vjp(cn_vjp *v)
+{
   if (v->g[0])
     v->gin[0] = cn_max_pool2d_backward(v->g[0], v->out[1], v->in_meta[0].shape, (size_t)v->in_meta[0].ndim);
   return cn_err();
@@ -146,7 +157,7 @@ static int max_decompose(cn_call *c)
   return cn_max_pool2d_with_indices_with(&c->out[0], &indices, c->in[0], size, 2, &o);
 }
 
-/* (grad, indices, input_size) */
+/* (grad, indices, input_size, windows) */
 static int max_backward_infer(cn_call *c)
 {
   const cn_desc *index = &c->in[1]->d;
@@ -155,6 +166,8 @@ static int max_backward_infer(cn_call *c)
   if (!status) status = check_image(c, size->n, size->u.is);
   if (status) return status;
   if (index->dtype != CN_I64) return cn_call_fail(c, CN_ERR_DTYPE, "indices must be int64");
+  if (!cni_arg_none(c->args, 3) && c->args[3].n != 8)
+    return cn_call_fail(c, CN_ERR_VALUE, "windows are eight numbers: kernel_size, stride, padding, dilation");
   status = check_grad(c, index->ndim, index->shape);
   return status ? status : image_grad_result(c, size);
 }
@@ -286,8 +299,10 @@ const cn_op cni_pool_ops[] = {
           "grad_fn_MaxPool2DWithIndicesBackward0 tuple",
    .doc = "max_pool2d, and where in its image (row * W + column) each largest element was.",
    .infer = max_infer, .vjp = max_vjp, .needs = {[0] = CN_OUT(1)}},
-  {.sig = "max_pool2d_backward(Tensor grad, Tensor indices, int[] input_size) -> Tensor ; nn internal",
-   .doc = "The gradient of max_pool2d: grad added up at the indices in images of input_size.",
+  {.sig = "max_pool2d_backward(Tensor grad, Tensor indices, int[] input_size, int[]? windows=None) -> Tensor "
+          "; nn internal",
+   .doc = "The gradient of max_pool2d: grad added up at the indices in images of input_size. windows: kernel_size, "
+          "stride, padding and dilation, two numbers each, of which the indices are; devices may use it.",
    .infer = max_backward_infer, .vjp = max_backward_vjp, .needs = {[0] = CN_IN(1)}},
   {.sig = "avg_pool2d(Tensor input, int[2] kernel_size, int[2]? stride=None, int[2] padding=0, bool ceil_mode=False, "
           "bool count_include_pad=True, int? divisor_override=None) -> Tensor ; nn grad_fn_AvgPool2DBackward0",
@@ -307,7 +322,7 @@ const cn_op cni_pool_ops[] = {
           "tuple",
    .doc = "The largest elements of output_size windows that cover an image (see adaptive_avg_pool2d), and where in its "
           "image (row * W + column) each of them was. A NaN in a window wins.",
-   .infer = adaptive_max_infer, .vjp = max_vjp, .needs = {[0] = CN_OUT(1)}},
+   .infer = adaptive_max_infer, .vjp = adaptive_max_vjp, .needs = {[0] = CN_OUT(1)}},
   {.sig = "adaptive_avg_pool2d_backward(Tensor grad, int[] input_size) -> Tensor ; nn internal",
    .doc = "The gradient of adaptive_avg_pool2d: each element of grad spread evenly over its window.",
    .infer = adaptive_backward_infer, .vjp = adaptive_backward_vjp},

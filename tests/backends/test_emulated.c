@@ -8,6 +8,7 @@
 #include "test.h"
 
 #include <cairn/cairn.h>
+#include <cairn/ext/graph.h>
 #include <cairn/kw.h>
 #include <math.h>
 #include <stdio.h>
@@ -152,6 +153,70 @@ static void channels(void **state)
   cn_scope_end(s);
 }
 
+/* The same as compiled functions have it: with an addition and a relu behind, of any memory order and type. */
+typedef struct block {
+  cn_tensor *w, *b, *mean, *var;
+  bool training, adds, relu;
+} block;
+
+static int run_block(cn_tensor **out, cn_tensor *const *in, void *payload)
+{
+  const block *k = payload;
+  cn_tensor *y = cn_batch_norm(in[0], k->mean, k->var, k->w, k->b, .training = k->training);
+  if (k->adds) y = cn_add(in[1], y);
+  out[0] = k->relu ? cn_relu(y) : cn_add(y, cn_num(0.0));
+  return cn_err();
+}
+
+static cn_tensor *small_copy(cn_tensor *x, bool last, cn_dtype dtype)
+{
+  return cn_cast(last ? cn_channels_last(x) : x, dtype);
+}
+
+/* A traced and fused block against the CPU's own, and against single ops on the device to the bit where that is due. */
+static void check_block(int64_t c, bool last, cn_dtype dtype, int form)
+{
+  cn_tensor *x = cn_randn(CN_SHAPE(3, c, 5, 4)), *r = cn_randn(CN_SHAPE(3, c, 5, 4));
+  cn_tensor *in[] = {small_copy(x, last, dtype), small_copy(r, last, dtype)}, *far[2], *want, *have, *single;
+  cn_dtype own = form & 8 ? dtype : dtype == CN_F64 ? CN_F64 : CN_F32;
+  block k = {cn_cast(cn_randn(CN_SHAPE(c)), own), cn_cast(cn_randn(CN_SHAPE(c)), own),
+             cn_cast(cn_randn(CN_SHAPE(c)), own), cn_cast(cn_add(cn_rand(CN_SHAPE(c)), cn_num(0.5)), own),
+             form & 1, form & 2, form & 4};
+  block on_gpu = {there(k.w), there(k.b), there(k.mean), there(k.var), k.training, k.adds, k.relu};
+  block again = {on_gpu.w, on_gpu.b, cn_clone(on_gpu.mean), cn_clone(on_gpu.var), k.training, k.adds, k.relu};
+  for (int i = 0; i < 2; i++) far[i] = there(in[i]);
+  cn_graph *g = cn_trace(run_block, 1, far, 2, &on_gpu);
+  assert_non_null(g);
+  assert_true(cn_graph_fuse(g, false) >= 0);
+  char *text = cn_graph_to_string(g);
+  assert_int_equal(strstr(text, "batch_norm_apply") != NULL, k.adds || k.relu);
+  cn_string_free(text);
+  assert_int_equal(run_block(&want, in, &k), 0);
+  assert_int_equal(cn_graph_run(&have, g, far), 0);
+  assert_int_equal(run_block(&single, far, &again), 0);
+  double tol = dtype == CN_BF16 ? 3e-2 : dtype == CN_F16 ? 4e-3 : 1e-5;
+  close_to("a block", want, have, tol);
+  if (dtype == CN_F32 || dtype == CN_F64) close_to("a block by single ops", cn_to_device(single, CN_CPU), have, 0);
+  close_to("its mean", k.mean, on_gpu.mean, tol);
+  close_to("its variance", k.var, on_gpu.var, tol);
+  cn_graph_free(g);
+}
+
+static void blocks(void **state)
+{
+  (void)state;
+  need_device();
+  static const cn_dtype dtypes[] = {CN_F32, CN_BF16, CN_F16, CN_F64};
+  cn_seed(12);
+  for (int i = 0; i < 4; i++)
+    for (int form = 0; form < 16; form += 1 + (i > 1) * 4) {
+      cn_scope *s = cn_scope_begin();
+      check_block(i == 1 ? 24 : 8, true, dtypes[i], form);
+      check_block(i == 3 ? 3 : 5, form & 1, dtypes[i], form);
+      cn_scope_end(s);
+    }
+}
+
 static void lines(void **state)
 {
   (void)state;
@@ -279,23 +344,27 @@ static int train(cn_compile_call *k)
   return cn_err();
 }
 
-static trained trained_new(void)
+static trained trained_new(bool images_too)
 {
   cn_seed(11);
-  trained t = {cn_nn_sequential(cn_nn_linear(6, 20), cn_nn_relu(), cn_nn_linear(20, 3)), NULL};
+  trained t = {NULL, NULL};
+  if (images_too)
+    t.net = cn_nn_sequential(cn_nn_conv2d(3, 8, 3), cn_nn_batch_norm2d(8), cn_nn_relu(), cn_nn_conv2d(8, 6, 1),
+                             cn_nn_batch_norm2d(6), cn_nn_relu(), cn_nn_max_pool2d(3, .stride = CN_INTS(2)));
+  else t.net = cn_nn_sequential(cn_nn_linear(6, 20), cn_nn_relu(), cn_nn_linear(20, 3));
   cn_module_to(t.net, gpu, CN_DTYPE_NONE);
   t.optim = cn_optim_adam(t.net, .lr = 0.1);
   return t;
 }
 
-static void updates(void **state)
+/* Five steps compiled and as they are: parameters and running statistics are the same to the bit. */
+static void compare_training(bool images_too)
 {
-  (void)state;
-  need_device();
   cn_scope *s = cn_scope_begin();
-  trained a = trained_new(), b = trained_new();
+  trained a = trained_new(images_too), b = trained_new(images_too);
   cn_compiled *c = cn_compile(train);
-  cn_tensor *x = there(cn_randn(CN_SHAPE(4, 6))), *loss;
+  cn_tensor *x = images_too ? cn_channels_last(there(cn_randn(CN_SHAPE(2, 3, 9, 9)))) : there(cn_randn(CN_SHAPE(4, 6)));
+  cn_tensor *loss;
   size_t before = cni_recorded_runs();
   for (int i = 0; i < 5; i++) {
     cn_compile_call k = {.inputs = &x, .ninputs = 1, .outputs = &loss, .noutputs = 1, .payload = &a};
@@ -307,12 +376,24 @@ static void updates(void **state)
   for (size_t i = 0; i < cn_optim_nparams(a.optim, 0); i++)
     close_to("a recorded update", cn_to_device(cn_optim_param(a.optim, 0, i), CN_CPU), cn_optim_param(b.optim, 0, i),
              0);
+  x = cn_detach(x);
+  cn_module_train(a.net, false), cn_module_train(b.net, false);
+  close_to("what running statistics make", cn_to_device(cn_detach(cn_forward(a.net, x)), CN_CPU),
+           cn_detach(cn_forward(b.net, x)), 0);
   cn_compiled_free(c);
   for (int i = 0; i < 2; i++) {
     cn_optim_free(i ? a.optim : b.optim);
     cn_module_release(i ? a.net : b.net);
   }
   cn_scope_end(s);
+}
+
+static void updates(void **state)
+{
+  (void)state;
+  need_device();
+  compare_training(false);
+  compare_training(true);
 }
 
 static void start_again(char **argv)
@@ -337,7 +418,7 @@ int main(int argc, char **argv)
 {
   if (argc > 0) start_again(argv);
   const struct CMUnitTest tests[] = {cmocka_unit_test(rows), cmocka_unit_test(strides), cmocka_unit_test(row_gradients),
-                                     cmocka_unit_test(channels), cmocka_unit_test(lines),
+                                     cmocka_unit_test(channels), cmocka_unit_test(blocks), cmocka_unit_test(lines),
                                      cmocka_unit_test(places), cmocka_unit_test(images), cmocka_unit_test(recordings),
                                      cmocka_unit_test(updates)};
   return cmocka_run_group_tests(tests, set_up, NULL);

@@ -65,7 +65,7 @@ def cross_entropy_rows_grad(grad, input, target, lse, ignore_index, reduction):
     return (torch.exp(input - lse[:, None]) - F.one_hot(target, input.shape[1])) * share[:, None]
 
 
-def max_pool2d_backward(grad, indices, input_size):
+def max_pool2d_backward(grad, indices, input_size, windows=None):
     flat = torch.zeros(*input_size[:-2], input_size[-2] * input_size[-1], dtype=grad.dtype)
     return flat.scatter_add(-1, indices.flatten(-2), grad.flatten(-2)).reshape(input_size)
 
@@ -140,6 +140,26 @@ def native_batch_norm(input, weight, bias, running_mean, running_var, training, 
     mean, var = input.detach().mean(dims), input.detach().var(dims, correction=0)
     output = F.batch_norm(input, running_mean, running_var, weight, bias, training, 0.0, eps)
     return output, mean, (var + eps) ** -0.5, input.detach().var(dims)
+
+
+def batch_norm_stats(input, eps):
+    return native_batch_norm(input.detach(), None, None, None, None, True, eps)[1:]
+
+
+def batch_norm_apply(input, weight, bias, mean, var, residual, eps, inverted, relu):
+    one = [1, -1] + [1] * (input.dim() - 2)
+    wide = torch.float64 if input.dtype == torch.float64 else torch.float32
+    y = (input.to(wide) - mean.to(wide).view(one)) * (var if inverted else (var.to(wide) + eps) ** -0.5).view(one)
+    y = y if weight is None else y * weight.to(wide).view(one)
+    y = y if bias is None else y + bias.to(wide).view(one)
+    y = y if residual is None else y + residual
+    return (y.relu() if relu else y).to(input.dtype).detach()
+
+
+def conv2d_fused(input, weight, bias, stride, padding, dilation, groups, residual, relu):
+    y = F.conv2d(input, weight, bias, stride, padding, dilation, groups)
+    y = y if residual is None else y + residual
+    return (y.relu() if relu else y).detach()
 
 
 def native_rms_norm(input, normalized_shape, weight, eps):
@@ -502,6 +522,9 @@ SPECIAL = {
     "resample": resample,
     "resample_backward": resample_backward,
     "native_batch_norm": native_batch_norm,
+    "batch_norm_stats": batch_norm_stats,
+    "batch_norm_apply": batch_norm_apply,
+    "conv2d_fused": conv2d_fused,
     "native_layer_norm": torch.native_layer_norm,
     "native_rms_norm": native_rms_norm,
     "norm": lambda input, p=2, dim=None, keepdim=False, dtype=None: torch.linalg.vector_norm(
@@ -570,7 +593,7 @@ SHAPE_ONLY = {"empty", "empty_like", "rand", "randn", "rand_like", "randn_like",
               "empty_strided", "empty_permuted"}
 # Cairn's own: PyTorch has nothing to say.
 NO_ORACLE = {"sdpa_backward", "recurrent_sequence_grad", "native_layer_norm_backward", "native_rms_norm_backward",
-             "native_batch_norm_backward"}
+             "native_batch_norm_backward", "batch_norm_relu_backward"}
 
 
 def find(op):

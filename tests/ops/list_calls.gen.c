@@ -156,6 +156,14 @@ static int op_conv2d(cn_tensor **out, const cn_value *a)
   return cn_err();
 }
 
+static int op_conv2d_fused(cn_tensor **out, const cn_value *a)
+{
+  out[0] = cn_conv2d_fused(a[0].u.t, a[1].u.t, a[2].u.t, a[3].tag ? a[3].u.is : NULL,
+      (size_t)a[3].n, a[4].tag ? a[4].u.is : NULL, (size_t)a[4].n, a[5].tag ? a[5].u.is : NULL,
+      (size_t)a[5].n, a[6].u.i, a[7].u.t, a[8].u.i);
+  return cn_err();
+}
+
 static int op_conv2d_grad_input(cn_tensor **out, const cn_value *a)
 {
   out[0] = cn_conv2d_grad_input(a[0].u.t, a[1].u.t, a[2].tag ? a[2].u.is : NULL, (size_t)a[2].n,
@@ -377,6 +385,15 @@ static int op_max_pool2d(cn_tensor **out, const cn_value *a)
   out[0] = cn_max_pool2d_with(a[0].u.t, a[1].tag ? a[1].u.is : NULL, (size_t)a[1].n,
       &(const cn_max_pool2d_opts){.size = sizeof(cn_max_pool2d_opts), .stride = list_ints(&a[2]),
       .padding = list_ints(&a[3]), .dilation = list_ints(&a[4]), .ceil_mode = a[5].u.i});
+  return cn_err();
+}
+
+static int op_max_pool2d_backward(cn_tensor **out, const cn_value *a)
+{
+  out[0] = cn_max_pool2d_backward_with(a[0].u.t, a[1].u.t, a[2].tag ? a[2].u.is : NULL,
+      (size_t)a[2].n,
+      &(const cn_max_pool2d_backward_opts){.size = sizeof(cn_max_pool2d_backward_opts),
+      .windows = list_ints(&a[3])});
   return cn_err();
 }
 
@@ -996,6 +1013,7 @@ const list_op list_ops[] = {
   {"conv1d", op_conv1d},
   {"conv1d_padding", op_conv1d_padding},
   {"conv2d", op_conv2d},
+  {"conv2d_fused", op_conv2d_fused},
   {"conv2d_grad_input", op_conv2d_grad_input},
   {"conv2d_grad_weight", op_conv2d_grad_weight},
   {"conv2d_padding", op_conv2d_padding},
@@ -1023,6 +1041,7 @@ const list_op list_ops[] = {
   {"max_pool1d", op_max_pool1d},
   {"max_pool1d_with_indices", op_max_pool1d_with_indices},
   {"max_pool2d", op_max_pool2d},
+  {"max_pool2d_backward", op_max_pool2d_backward},
   {"max_pool2d_with_indices", op_max_pool2d_with_indices},
   {"max_pool3d", op_max_pool3d},
   {"max_pool3d_with_indices", op_max_pool3d_with_indices},

@@ -177,6 +177,27 @@ CN_API cn_tensor *cn_avg_pool2d_backward(cn_tensor *grad, const int64_t *input_s
                                          const int64_t *padding, size_t npadding, bool ceil_mode,
                                          bool count_include_pad, int64_t divisor_override);
 
+/* (x - mean) / sqrt(var + eps) per channel, * weight + bias, + residual, relu: what is given of
+ * it. inverted: var is 1 / sqrt(var + eps) already. Has no gradient.
+ * weight and bias and residual may be NULL. */
+CN_API cn_tensor *cn_batch_norm_apply(cn_tensor *input, cn_tensor *weight, cn_tensor *bias,
+                                      cn_tensor *mean, cn_tensor *var, cn_tensor *residual,
+                                      double eps, bool inverted, bool relu);
+
+/* Gradients of relu(native_batch_norm), as native_batch_norm_backward's. Has no gradient of its
+ * own.
+ * weight and bias may be NULL. Results that are not wanted may be NULL. */
+CN_API int cn_batch_norm_relu_backward(cn_tensor **grad_input, cn_tensor **grad_weight,
+                                       cn_tensor **grad_bias, cn_tensor *grad_out, cn_tensor *input,
+                                       cn_tensor *weight, cn_tensor *bias, cn_tensor *save_mean,
+                                       cn_tensor *save_invstd, bool training,
+                                       const int64_t *output_mask, size_t noutput_mask);
+
+/* The statistics of native_batch_norm in training. Has no gradient.
+ * Results that are not wanted may be NULL. */
+CN_API int cn_batch_norm_stats(cn_tensor **save_mean, cn_tensor **save_invstd,
+                               cn_tensor **batch_var, cn_tensor *input, double eps);
+
 /* The terms of binary_cross_entropy_with_logits. */
 CN_API cn_tensor *cn_bce_logits_terms(cn_tensor *input, cn_tensor *target);
 
@@ -204,6 +225,13 @@ CN_API cn_tensor *cn_clamp_both(cn_tensor *input, cn_tensor *min, cn_tensor *max
 
 /* A row-major copy. */
 CN_API cn_tensor *cn_contiguous_copy(cn_tensor *input);
+
+/* conv2d, with residual added to its result, and the relu of that. Has no gradient.
+ * bias and residual may be NULL. */
+CN_API cn_tensor *cn_conv2d_fused(cn_tensor *input, cn_tensor *weight, cn_tensor *bias,
+                                  const int64_t *stride, size_t nstride, const int64_t *padding,
+                                  size_t npadding, const int64_t *dilation, size_t ndilation,
+                                  int64_t groups, cn_tensor *residual, bool relu);
 
 /* The gradient of conv2d with respect to its input, given grad, that of its result. It is also
  * the transposed convolution of grad by weight, with the size of the result said outright. */
@@ -365,9 +393,17 @@ CN_API cn_tensor *cn_lu_permutation(cn_tensor *pivots, int64_t rows);
 /* max(0, margin + input - other). */
 CN_API cn_tensor *cn_margin_terms(cn_tensor *input, cn_tensor *other, double margin);
 
-/* The gradient of max_pool2d: grad added up at the indices in images of input_size. */
-CN_API cn_tensor *cn_max_pool2d_backward(cn_tensor *grad, cn_tensor *indices,
-                                         const int64_t *input_size, size_t ninput_size);
+typedef struct cn_max_pool2d_backward_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  cn_ints windows; /* int[]?, default None */
+} cn_max_pool2d_backward_opts;
+/* The gradient of max_pool2d: grad added up at the indices in images of input_size. windows:
+ * kernel_size, stride, padding and dilation, two numbers each, of which the indices are; devices
+ * may use it. */
+CN_API cn_tensor *cn_max_pool2d_backward_with(cn_tensor *grad, cn_tensor *indices,
+                                              const int64_t *input_size, size_t ninput_size,
+                                              const cn_max_pool2d_backward_opts *opts);
 
 typedef struct cn_nadam_update_opts {
   size_t size;
@@ -801,6 +837,9 @@ CN_END_DECLS
 #define cn_lion_update_(param, exp_avg, grad, lr, decay, beta1, weight1, beta2, ...) \
   cn_lion_update_inplace_with(param, exp_avg, grad, lr, decay, beta1, weight1, beta2, \
       CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_lion_update_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_max_pool2d_backward(...) \
+  cn_max_pool2d_backward_with(CN_HEAD4(__VA_ARGS__, ), \
+      CN_OPTS(cn_max_pool2d_backward_opts, CN_TAIL4(__VA_ARGS__, )))
 #define cn_nadam_update(new_param, new_exp_avg, new_exp_avg_sq, param, exp_avg, exp_avg_sq, grad, grad_rate, avg_rate, bias_correction2, decay, weight1, beta2, weight2, ...) \
   cn_nadam_update_with(new_param, new_exp_avg, new_exp_avg_sq, param, exp_avg, exp_avg_sq, grad, \
       grad_rate, avg_rate, bias_correction2, decay, weight1, beta2, weight2, CN_HEAD(__VA_ARGS__, ), \

@@ -1,5 +1,5 @@
-/* batch_norm.c: native_batch_norm and its gradient: sums per channel, coefficients per channel, one pass that applies
- * them.
+/* batch_norm.c: native_batch_norm and its gradient, alone and with the addition and relu that compiled functions put
+ * behind it: sums per channel, coefficients per channel, one pass that applies them.
  *
  * Place in the flow: launches of kernels/batch_norm.cu. Invariant: x is seen as (outer, channels, inner): channels-last
  * memory with inner 1, row-major memory with inner the pixels; anything else is copied to row-major first. */
@@ -7,27 +7,29 @@
 
 #include "plugin.h"
 
-enum { BLOCKS_PER_UNIT = 8, LEAST_WORK = 2048, WARP = 32 };
+enum { BLOCKS_PER_UNIT = 8, LEAST_WORK = 16384, WARP = 32, JOIN_THREADS = 1024 };
 
 /* As in kernels/batch_norm.cu. */
+typedef enum mode { FORWARD, BACKWARD, GATED, RUNNING } mode;
 typedef struct job {
-  const void *x, *g;
+  const void *x, *g, *r;
   void *y;
-  const void *mean, *rstd;
-  void *save_mean, *save_rstd, *var;
-  const void *w, *b;
-  void *gw, *gb, *partial, *scale, *shift, *slope;
+  const void *mean, *rstd, *w, *b, *running_mean, *running_var;
+  void *save_mean, *save_rstd, *var, *gw, *gb, *partial, *scale, *shift, *slope;
   int64_t outer, channels, inner, pieces, piece;
   double eps;
-  int32_t training, aligned;
-  int32_t width, unused;
+  int32_t relu, aligned, width, training;
 } job;
+
+enum { MOST_VECTORS = 4 }; /* per channel, of the program's own types */
 
 typedef struct call {
   cni_cuda_device *d;
   const char *name;
+  mode mode;
   int type, wide;
-  cni_cuda_operand x, g, y, mean, rstd, w, b, gw, gb;
+  int vector_type; /* of weight, bias, running statistics */
+  cni_cuda_operand x, other, y, mean, rstd, vectors[MOST_VECTORS], gw, gb;
   void *room; /* coefficients, then partial sums */
   size_t bytes;
   job j;
@@ -46,11 +48,11 @@ static bool channels_innermost(const cn_desc *d)
   return true;
 }
 
-static bool same_strides(const cn_desc *a, const cn_desc *b)
+static bool lies_like(const cn_desc *a, const cn_desc *b)
 {
   for (int i = 0; i < a->ndim; i++)
     if (a->shape[i] != 1 && a->strides[i] != b->strides[i]) return false;
-  return true;
+  return a->dtype == b->dtype;
 }
 
 /* As it lies in memory, channels innermost. */
@@ -62,12 +64,13 @@ static void use_as_is(cni_cuda_operand *o, const cn_desc *d)
   o->data = d->data;
 }
 
-/* x, g (may be NULL) and the result y (may be NULL). */
-static int open_tensors(call *k, const cn_desc *x, const cn_desc *g, const cn_desc *y)
+static int64_t pack_of(const call *k) { return 16 / (int64_t)cn_element_size(k->type); }
+
+/* x, the gradient or what is added (may be NULL) and the result y (may be NULL). */
+static int open_tensors(call *k, const cn_desc *x, const cn_desc *other, const cn_desc *y)
 {
   job *j = &k->j;
-  bool last = channels_innermost(x) && (!y || (y->dtype == x->dtype && same_strides(x, y))) &&
-              (!g || (g->dtype == x->dtype && same_strides(x, g)));
+  bool last = channels_innermost(x) && (!y || lies_like(x, y)) && (!other || lies_like(x, other));
   int status = CN_OK;
   j->channels = x->shape[1];
   j->inner = 1;
@@ -75,48 +78,70 @@ static int open_tensors(call *k, const cn_desc *x, const cn_desc *g, const cn_de
   j->outer = x->numel / (j->channels * j->inner);
   if (last) {
     use_as_is(&k->x, x);
-    if (g) use_as_is(&k->g, g);
+    if (other) use_as_is(&k->other, other);
     if (y) use_as_is(&k->y, y);
   } else {
     status = cni_cuda_take(&k->x, k->d, k->name, x, 0);
-    if (!status && g) status = cni_cuda_take(&k->g, k->d, k->name, g, x->dtype);
+    if (!status && other) status = cni_cuda_take(&k->other, k->d, k->name, other, x->dtype);
     if (!status && y) status = cni_cuda_room(&k->y, k->d, k->name, y, 0);
   }
-  j->x = k->x.data, j->g = k->g.data, j->y = k->y.data;
-  int64_t vector = 16 / (int64_t)cn_element_size(x->dtype), run = j->inner == 1 ? j->channels : j->inner;
-  j->aligned = run % vector == 0 && ((uintptr_t)j->x | (uintptr_t)j->g | (uintptr_t)j->y) % 16 == 0;
+  j->x = k->x.data, j->y = k->y.data;
+  *(k->mode == BACKWARD || k->mode == GATED ? &j->g : &j->r) = k->other.data;
+  int64_t vector = pack_of(k), run = j->inner == 1 ? j->channels : j->inner;
+  j->aligned = run % vector == 0 && ((uintptr_t)j->x | (uintptr_t)k->other.data | (uintptr_t)j->y) % 16 == 0;
   if (j->aligned && j->inner == 1)
     for (j->width = 1; j->width < WARP && j->width * vector < j->channels;) j->width *= 2;
   return status;
 }
 
-/* Per-channel inputs, in the type that is computed in. */
-static int open_vector(call *k, cni_cuda_operand *o, const cn_tensor *t)
+/* Weight, bias, running statistics (NULL where absent) are read in their own type if they share one. */
+static int open_vectors(call *k, cn_tensor *const *t, const void **const *places, int n)
 {
-  return t ? cni_cuda_take(o, k->d, k->name, cn_desc_of(t), k->wide) : CN_OK;
+  int type = 0, status = CN_OK;
+  for (int i = 0; i < n; i++) {
+    int own = t[i] ? cn_desc_of(t[i])->dtype : type;
+    type = !type || type == own ? own : k->wide;
+  }
+  k->vector_type = cni_cuda_is_float(type) ? type : k->wide;
+  for (int i = 0; i < n && !status; i++) {
+    if (!t[i]) continue;
+    status = cni_cuda_take(&k->vectors[i], k->d, k->name, cn_desc_of(t[i]), k->vector_type);
+    *places[i] = k->vectors[i].data;
+  }
+  return status;
 }
 
-/* How many blocks lie side by side over the channels. */
-static int64_t block_columns(const call *k)
+static int open_statistics(call *k, const cn_tensor *mean, const cn_tensor *rstd)
+{
+  int status = cni_cuda_take(&k->mean, k->d, k->name, cn_desc_of(mean), k->wide);
+  if (!status) status = cni_cuda_take(&k->rstd, k->d, k->name, cn_desc_of(rstd), k->wide);
+  k->j.mean = k->mean.data, k->j.rstd = k->rstd.data;
+  return status;
+}
+
+/* ---- launches ---- */
+
+/* How many channels a block of sums has side by side. */
+static int64_t block_side(const call *k)
 {
   const job *j = &k->j;
-  if (j->inner > 1) return j->channels;
-  int64_t side = j->width ? j->width * (16 / (int64_t)cn_element_size(k->type)) : WARP;
-  return (j->channels + side - 1) / side;
+  return j->inner > 1 ? 1 : j->width ? j->width * pack_of(k) : WARP;
 }
+
+static int64_t up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 static int make_room(call *k)
 {
   job *j = &k->j;
-  int64_t count = j->outer * j->inner, columns = block_columns(k);
-  int64_t wanted = ((int64_t)k->d->units * BLOCKS_PER_UNIT + columns - 1) / columns;
-  int64_t side = j->width ? j->width * (16 / (int64_t)cn_element_size(k->type)) : j->inner == 1 ? WARP : 1;
+  int64_t count = j->outer * j->inner, side = block_side(k);
+  int64_t wanted = up((int64_t)k->d->units * BLOCKS_PER_UNIT, up(j->channels, side));
   int64_t most = count * side / LEAST_WORK;
   j->pieces = wanted < most ? wanted : most > 0 ? most : 1;
-  j->piece = (count + j->pieces - 1) / j->pieces;
-  j->pieces = (count + j->piece - 1) / j->piece;
+  j->piece = up(count, j->pieces);
+  if (j->inner > 1 && j->aligned) j->piece = up(j->piece, pack_of(k)) * pack_of(k);
+  j->pieces = up(count, j->piece);
   size_t coefficients = 3 * (size_t)j->channels * 8;
-  k->bytes = coefficients + (size_t)(3 * j->pieces * j->channels) * sizeof(double);
+  k->bytes = coefficients + (size_t)(2 * j->pieces * j->channels) * sizeof(double);
   k->room = cni_cuda_scratch(k->d, k->name, k->bytes);
   if (!k->room) return CN_ERR_MEMORY;
   j->scale = k->room;
@@ -128,90 +153,156 @@ static int make_room(call *k)
 
 static int launch(call *k, const char *entry, cni_cuda_grid grid)
 {
-  cni_cuda_code code = {.file = "batch_norm.cu", .entry = entry, .types = {k->type}};
+  cni_cuda_code code = {.file = "batch_norm.cu", .entry = entry, .types = {k->type, k->vector_type},
+                        .number = (int)k->mode, .threads = grid.threads};
   return cni_cuda_run(k->d, k->name, &code, grid, &k->j);
 }
 
-static int launch_all(call *k, bool sums, const char *coefficients)
+/* Threads for a pass over all elements; where channels are innermost, so many that each stays at its channels. */
+static cni_cuda_grid pass_over(const call *k)
 {
-  job *j = &k->j;
-  const char *entry = j->width ? "channel_pack_sums" : "channel_sums";
+  const job *j = &k->j;
+  cni_cuda_grid grid = cni_cuda_grid_for(k->d, k->x.desc->numel / (j->aligned ? pack_of(k) : 1));
+  int64_t a = j->channels, b = CNI_CUDA_THREADS * pack_of(k);
+  while (b) {
+    int64_t rest = a % b;
+    a = b, b = rest;
+  }
+  if (j->width) grid.x = up(grid.x, j->channels / a) * (j->channels / a);
+  return grid;
+}
+
+/* Sums, and what is made of them per channel. */
+static int launch_sums(call *k)
+{
+  const job *j = &k->j;
+  const char *sums = j->inner > 1 ? "channel_plane_sums" : j->width ? "channel_pack_sums" : "channel_column_sums";
   int status = make_room(k);
-  if (!status && sums)
-    status = launch(k, entry, (cni_cuda_grid){block_columns(k), j->pieces, CNI_CUDA_THREADS, 0});
-  if (!status) status = launch(k, coefficients, cni_cuda_grid_for(k->d, j->channels * WARP));
-  cni_cuda_grid all = cni_cuda_grid_for(k->d, k->x.desc->numel / (j->aligned ? 4 : 1));
-  if (!status && j->y) status = launch(k, "channel_apply", all);
-  if (k->room) cni_cuda_free(k->d, k->room, k->bytes);
-  return status;
+  if (status) return status;
+  status = launch(k, sums, (cni_cuda_grid){up(j->channels, block_side(k)), j->pieces, CNI_CUDA_THREADS, 0});
+  return status ? status : launch(k, "channel_join", (cni_cuda_grid){up(j->channels, WARP), 1, JOIN_THREADS, 0});
 }
 
 static int close_call(call *k, int status)
 {
-  cni_cuda_operand *inputs[] = {&k->x, &k->g, &k->mean, &k->rstd, &k->w, &k->b};
+  cni_cuda_operand *inputs[] = {&k->x, &k->other, &k->mean, &k->rstd};
   cni_cuda_operand *results[] = {&k->y, &k->gw, &k->gb};
   for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++) cni_cuda_drop(inputs[i], k->d);
+  for (int i = 0; i < MOST_VECTORS; i++) cni_cuda_drop(&k->vectors[i], k->d);
   for (size_t i = 0; i < sizeof results / sizeof *results; i++)
     if (results[i]->desc) status = cni_cuda_give(results[i], k->d, k->name, status);
+  if (k->room) cni_cuda_free(k->d, k->room, k->bytes);
   return status;
 }
 
-static bool begin(call *k, cn_call *c, const cn_desc *x)
+static bool begin(call *k, cn_call *c, const cn_desc *x, mode which)
 {
   memset(k, 0, sizeof *k);
   k->d = cni_cuda_of(c);
   k->name = cni_cuda_host->op_name(c->op);
+  k->mode = which;
   k->type = x->dtype;
   k->wide = cni_cuda_wide(x->dtype);
   return k->d != NULL;
 }
 
+/* ---- the calls ---- */
+
+static double number(const cn_value *v) { return v->tag == CN_V_FLOAT ? v->u.f : (double)v->u.i; }
+
+static void found(job *j, cn_tensor *const *out)
+{
+  j->save_mean = cn_desc_of(out[0])->data;
+  j->save_rstd = cn_desc_of(out[1])->data;
+  j->var = cn_desc_of(out[2])->data;
+}
+
 /* native_batch_norm(input, weight, bias, running_mean, running_var, training, eps) */
-static int batch_norm_kernel(cn_call *c)
+static int norm_kernel(cn_call *c)
 {
   const cn_desc *x = cn_desc_of(c->in[0]);
   call k;
-  if (!begin(&k, c, x)) return CN_ERR_DEVICE;
+  job *j = &k.j;
+  if (!begin(&k, c, x, c->args[5].u.i ? FORWARD : RUNNING)) return CN_ERR_DEVICE;
   if (x->numel == 0) return cni_cuda_refuse(c, "nothing to normalise");
+  const void **places[] = {&j->w, &j->b, &j->running_mean, &j->running_var};
   int status = open_tensors(&k, x, NULL, cn_desc_of(c->out[0]));
-  k.j.training = c->args[5].u.i != 0;
-  k.j.eps = c->args[6].tag == CN_V_FLOAT ? c->args[6].u.f : (double)c->args[6].u.i;
-  if (!status) status = open_vector(&k, &k.w, c->in[1]);
-  if (!status) status = open_vector(&k, &k.b, c->in[2]);
-  if (!status && !k.j.training) status = open_vector(&k, &k.mean, c->in[3]);
-  if (!status && !k.j.training) status = open_vector(&k, &k.rstd, c->in[4]);
-  k.j.w = k.w.data, k.j.b = k.b.data, k.j.mean = k.mean.data, k.j.rstd = k.rstd.data;
-  k.j.save_mean = cn_desc_of(c->out[1])->data;
-  k.j.save_rstd = cn_desc_of(c->out[2])->data;
-  k.j.var = cn_desc_of(c->out[3])->data;
-  if (!status) status = launch_all(&k, k.j.training, "channel_forward");
+  if (!status) status = open_vectors(&k, c->in + 1, places, k.mode == RUNNING ? 4 : 2);
+  j->eps = number(&c->args[6]);
+  found(j, c->out + 1);
+  j->mean = j->save_mean, j->rstd = j->save_rstd;
+  if (!status && k.mode == FORWARD) status = launch_sums(&k);
+  if (!status) status = launch(&k, "channel_apply", pass_over(&k));
+  return close_call(&k, status);
+}
+
+/* batch_norm_stats(input, eps) */
+static int stats_kernel(cn_call *c)
+{
+  const cn_desc *x = cn_desc_of(c->in[0]);
+  call k;
+  if (!begin(&k, c, x, FORWARD)) return CN_ERR_DEVICE;
+  if (x->numel == 0) return cni_cuda_refuse(c, "nothing to normalise");
+  int status = open_tensors(&k, x, NULL, NULL);
+  k.vector_type = k.wide;
+  k.j.eps = number(&c->args[1]);
+  found(&k.j, c->out);
+  if (!status) status = launch_sums(&k);
+  return close_call(&k, status);
+}
+
+/* batch_norm_apply(input, weight, bias, mean, var, residual, eps, inverted, relu) */
+static int apply_kernel(cn_call *c)
+{
+  const cn_desc *x = cn_desc_of(c->in[0]);
+  bool running = !c->args[7].u.i;
+  call k;
+  job *j = &k.j;
+  if (!begin(&k, c, x, running ? RUNNING : FORWARD)) return CN_ERR_DEVICE;
+  if (x->numel == 0) return CN_OK;
+  const void **places[] = {&j->w, &j->b, &j->running_mean, &j->running_var};
+  int status = open_tensors(&k, x, c->in[5] ? cn_desc_of(c->in[5]) : NULL, cn_desc_of(c->out[0]));
+  if (!status) status = open_vectors(&k, c->in + 1, places, running ? 4 : 2);
+  if (!status && !running) status = open_statistics(&k, c->in[3], c->in[4]);
+  j->eps = number(&c->args[6]);
+  j->relu = c->args[8].u.i != 0;
+  if (!status) status = launch(&k, "channel_apply", pass_over(&k));
   return close_call(&k, status);
 }
 
 static bool wanted(const cn_value *mask, int i) { return i < mask->n && mask->u.is[i]; }
 
-/* (grad_out, input, weight, save_mean, save_invstd, training, output_mask) */
-static int batch_norm_backward_kernel(cn_call *c)
+/* native_batch_norm_backward(grad_out, input, weight, save_mean, save_invstd, training, output_mask), with a bias
+ * behind weight where a relu was behind the norm. */
+static int backward(cn_call *c, bool relu)
 {
   const cn_desc *x = cn_desc_of(c->in[1]);
-  const cn_value *mask = &c->args[6];
+  const cn_value *training = &c->args[relu ? 6 : 5], *mask = training + 1;
   call k;
-  if (!begin(&k, c, x)) return CN_ERR_DEVICE;
+  job *j = &k.j;
+  if (!begin(&k, c, x, relu ? GATED : BACKWARD)) return CN_ERR_DEVICE;
   if (x->numel == 0) return cni_cuda_refuse(c, "nothing to normalise");
+  const void **places[] = {&j->w, &j->b};
   int status = open_tensors(&k, x, cn_desc_of(c->in[0]), wanted(mask, 0) ? cn_desc_of(c->out[0]) : NULL);
-  k.j.training = c->args[5].u.i != 0;
-  if (!status) status = open_vector(&k, &k.w, c->in[2]);
-  if (!status) status = open_vector(&k, &k.mean, c->in[3]);
-  if (!status) status = open_vector(&k, &k.rstd, c->in[4]);
+  if (!status) status = open_vectors(&k, c->in + 2, places, relu ? 2 : 1);
+  if (!status) status = open_statistics(&k, c->in[relu ? 4 : 3], c->in[relu ? 5 : 4]);
   if (!status && wanted(mask, 1)) status = cni_cuda_room(&k.gw, k.d, k.name, cn_desc_of(c->out[1]), k.wide);
   if (!status && wanted(mask, 2)) status = cni_cuda_room(&k.gb, k.d, k.name, cn_desc_of(c->out[2]), k.wide);
-  k.j.w = k.w.data, k.j.mean = k.mean.data, k.j.rstd = k.rstd.data, k.j.gw = k.gw.data, k.j.gb = k.gb.data;
-  if (!status) status = launch_all(&k, true, "channel_backward");
+  j->gw = k.gw.data, j->gb = k.gb.data;
+  j->training = training->u.i != 0;
+  if (!status) status = launch_sums(&k);
+  if (!status && j->y) status = launch(&k, "channel_apply", pass_over(&k));
   return close_call(&k, status);
 }
 
+static int backward_kernel(cn_call *c) { return backward(c, false); }
+static int relu_backward_kernel(cn_call *c) { return backward(c, true); }
+
 const cn_kernel cni_cuda_batch_norm_kernels[] = {
-    {"native_batch_norm", "batch_norm.cu", batch_norm_kernel},
-    {"native_batch_norm_backward", "batch_norm.cu", batch_norm_backward_kernel},
+    {"native_batch_norm", "batch_norm.cu", norm_kernel},
+    {"native_batch_norm_backward", "batch_norm.cu", backward_kernel},
+    {"batch_norm_stats", "batch_norm.cu", stats_kernel},
+    {"batch_norm_apply", "batch_norm.cu", apply_kernel},
+    {"batch_norm_relu_backward", "batch_norm.cu", relu_backward_kernel},
     {NULL, NULL, NULL},
 };

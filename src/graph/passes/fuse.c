@@ -38,7 +38,7 @@ typedef struct fusing {
 
 /* ---- parts ---- */
 
-static bool has_kernels(const cni_opinfo *info, cn_device device)
+bool cni_has_kernels(const cni_opinfo *info, cn_device device)
 {
   unsigned b = (unsigned)(device >> 8) - 1;
   return b < CNI_MAX_BACKENDS && info->kernels[b];
@@ -49,8 +49,8 @@ static bool has_kernels(const cni_opinfo *info, cn_device device)
 static bool device_takes(const cn_graph *g, const cni_gnode *n, enum cni_part_kind kind)
 {
   cn_device device = g->values[n->out[0]].device;
-  if (!has_kernels(cni_op_by_name("pointwise"), device)) return false;
-  if (kind == CNI_PART_ROW && has_kernels(n->info, device)) return false;
+  if (!cni_has_kernels(cni_op_by_name("pointwise"), device)) return false;
+  if (kind == CNI_PART_ROW && cni_has_kernels(n->info, device)) return false;
   for (int k = 0; k < n->nin; k++) {
     const cni_gvalue *v = &g->values[n->in[k]];
     if (!v->weak && v->device != device) return false;
@@ -423,6 +423,7 @@ int cn_graph_fuse(cn_graph *g, bool exact)
 {
   if (cn_err()) return cn_err();
   if (!g) return cni_fail(CN_ERR_TYPE, "graph_fuse: the graph is NULL");
-  int held = fuse_held(g, exact), own = held < 0 ? held : fuse_nodes(g, exact);
-  return own < 0 ? own : held + own;
+  int held = fuse_held(g, exact), norms = held < 0 ? held : cni_norms_join(g, exact);
+  int own = norms < 0 ? norms : fuse_nodes(g, exact);
+  return own < 0 ? own : held + norms + own;
 }

@@ -1,312 +1,361 @@
-/* batch_norm.cu: batch norm per channel of (outer, channels, inner), forward and backward.
+/* batch_norm.cu: batch norm per channel of (outer, channels, inner), forward and backward, with the addition and the
+ * relu behind it.
  *
- * T0 is the type of x; statistics and coefficients are of the type it is computed in. A block sums a piece of one
- * channel (inner > 1) or of neighbouring channels (inner == 1: channels-last and matrices), by packs where they are
- * whole; a second kernel joins pieces in order. Invariant: sums are the same every time. */
+ * T0 is the type of x, T1 that of weight, bias and running statistics; sums and coefficients are of the type that is
+ * computed in. N says which way: FORWARD and the two backward ones are three kernels, sums of pieces of a channel, their
+ * join to statistics or coefficients per channel, and one pass that applies those; RUNNING is that pass alone, with a
+ * mean and a variance that are given. GATED is the gradient of a relu behind the norm, too: whether it let an element
+ * through is found again from x.
+ * Invariants: sums are the same every time; a gate opens where relu(x * scale + shift) was above 0, since forward and
+ * backward make scale and shift of the same rounded statistics by the same operations. */
 #include "codegen/device.cuh"
 #include "common.cuh"
 
 typedef wide_of<T0>::type A;
 enum { WARPS = THREADS / 32, V = 16 / sizeof(T0) };
+enum { FORWARD, BACKWARD, GATED, RUNNING };
+#define BACK (N == BACKWARD || N == GATED)
 
 struct channel_job {
-  const T0 *x, *g;
+  const T0 *x, *g, *r;         /* g: of backward; r: added before relu, or NULL */
   T0 *y;
-  const A *mean, *rstd;        /* (channels): given for backward, and for forward by running statistics */
-  A *save_mean, *save_rstd, *var;
-  const A *w, *b;              /* (channels) or NULL, in the type that is computed in */
+  const A *mean, *rstd;        /* (channels): what is applied, and of backward */
+  const T1 *w, *b;             /* (channels) or NULL */
+  const T1 *running_mean, *running_var;
+  A *save_mean, *save_rstd, *var; /* (channels) or NULL: what is found */
   A *gw, *gb;                  /* (channels) or NULL */
-  f64 *partial;                /* (pieces, 3, channels) */
-  A *scale, *shift, *slope;    /* (channels): y = x * scale + shift [+ g * slope] */
+  f64 *partial;                /* (pieces, 2, channels): mean and sum of squares about it; sums of g, g * (x - mean) */
+  A *scale, *shift, *slope;    /* (channels), of backward: x * scale + shift + g * slope */
   i64 outer, channels, inner, pieces, piece;
   f64 eps;
-  i32 training, aligned;
-  i32 width, unused; /* packs of neighbouring channels that a block takes side by side, a power of two */
+  i32 relu, aligned;
+  i32 width;                   /* packs of neighbouring channels that a block takes side by side, a power of two */
+  i32 training;                /* of backward: statistics are those of x, not constants */
 };
 
-/* Sums of a thread: n, mean and m2 (forward); or sum g, sum g * (x - mean) (backward). */
+FN f32 fused(f32 a, f32 b, f32 c) { return fmaf(a, b, c); }
+FN f64 fused(f64 a, f64 b, f64 c) { return fma(a, b, c); }
+
+struct affine {
+  A scale, shift;
+};
+FN affine affine_of(const channel_job &p, i64 c, A mean, A rstd)
+{
+  const A scale = (p.w ? (A)get(p.w[c]) : (A)1) * rstd;
+  return affine{scale, fused(-mean, scale, p.b ? (A)get(p.b[c]) : (A)0)};
+}
+FN A gated(affine gate, A x, A g) { return fused(x, gate.scale, gate.shift) <= 0 ? (A)0 : g; }
+
+/* ---- sums of pieces ---- */
+
+/* Sums of one channel: about `center`, some dozens of elements in A, then in float64. */
 struct sums {
-  f64 a, b, c;
+  A center, s, q;
+  affine gate;
 };
-FN sums merged(sums s, sums t, bool moments)
+FN void add(sums &a, A x, A g)
 {
-  if (!moments) return sums{s.a + t.a, s.b + t.b, 0};
-  if (s.a == 0 || t.a == 0) return s.a == 0 ? t : s;
-  const f64 n = s.a + t.a, d = t.b - s.b;
-  return sums{n, s.b + d * (t.a / n), s.c + t.c + d * d * (s.a * (t.a / n))};
+  const A d = x - a.center, e = !BACK ? d : N == GATED ? gated(a.gate, x, g) : g;
+  a.s += e;
+  a.q += e * d;
+}
+/* first: where the piece's first element of the channel is, about which forward sums. */
+FN sums sums_of(const channel_job &p, i64 c, i64 first)
+{
+  sums a = {};
+  a.center = BACK ? p.mean[c] : (A)get(p.x[first]);
+  if (N == GATED) a.gate = affine_of(p, c, p.mean[c], p.rstd[c]);
+  return a;
 }
 
-/* Adds an element to a short chain: shifted sums, so that nothing cancels. */
-struct chain {
-  A n, first, s, q;
+/* Leaves a channel's sums over the n elements of a piece. */
+FN void leave(const channel_job &p, i64 c, i64 first, i64 n, f64 s, f64 q)
+{
+  f64 *to = p.partial + (i64)blockIdx.y * 2 * p.channels + c;
+  to[0] = BACK ? s : (f64)get(p.x[first]) + s / (f64)n;
+  to[p.channels] = BACK ? q : q - s * s / (f64)n;
+}
+
+/* The rows or elements of a channel that the block has. */
+struct extent {
+  i64 begin, end;
 };
-FN void add_moment(chain &c, A v)
+FN extent extent_of(const channel_job &p)
 {
-  if (c.n == 0) c.first = v;
-  const A d = v - c.first;
-  c.n += 1;
-  c.s += d;
-  c.q += d * d;
-}
-FN sums of_chain(chain c)
-{
-  if (c.n == 0) return sums{0, 0, 0};
-  const f64 n = (f64)c.n, s = (f64)c.s;
-  return sums{n, (f64)c.first + s / n, (f64)c.q - s * s / n};
+  const i64 count = p.outer * p.inner, begin = blockIdx.y * p.piece;
+  return extent{begin, begin + p.piece < count ? begin + p.piece : count};
 }
 
-#define BACKWARD (p.g != 0)
-
-FN sums part_of(const channel_job &p, i64 channel, i64 begin, i64 end, i64 step, i64 first)
-{
-  sums total = sums{0, 0, 0};
-  const A mean = BACKWARD ? p.mean[channel] : (A)0;
-  chain c = chain{0, 0, 0, 0};
-  int left = 64;
-  for (i64 i = begin + first; i < end; i += step) {
-    const i64 at = (i / p.inner * p.channels + channel) * p.inner + i % p.inner;
-    const A v = get(p.x[at]);
-    if (BACKWARD) {
-      const A g = get(p.g[at]);
-      c.s += g;
-      c.q += g * (v - mean);
-    } else {
-      add_moment(c, v);
-    }
-    if (--left == 0) {
-      total = merged(total, BACKWARD ? sums{(f64)c.s, (f64)c.q, 0} : of_chain(c), !BACKWARD);
-      c = chain{0, 0, 0, 0};
-      left = 64;
-    }
-  }
-  return merged(total, BACKWARD ? sums{(f64)c.s, (f64)c.q, 0} : of_chain(c), !BACKWARD);
-}
-
-/* inner > 1: blockIdx.x is a channel, all threads take its elements. inner == 1: lanes are neighbouring channels. */
-KERNEL(channel_sums, channel_job)
-{
-  __shared__ sums room[THREADS];
-  const int t = (int)threadIdx.x;
-  const bool wide = p.inner == 1;
-  const i64 channel = wide ? (i64)blockIdx.x * 32 + LANE : blockIdx.x, begin = blockIdx.y * p.piece;
-  const i64 count = p.outer * p.inner, end = begin + p.piece < count ? begin + p.piece : count;
-  sums s = sums{0, 0, 0};
-  if (channel < p.channels) s = part_of(p, channel, begin, end, wide ? WARPS : THREADS, wide ? t >> 5 : t);
-  room[t] = s;
-  for (int w = THREADS / 2; w >= (wide ? 32 : 1); w /= 2) {
-    __syncthreads();
-    if (t < w) room[t] = merged(room[t], room[t + w], !BACKWARD);
-  }
-  if (t >= (wide ? 32 : 1) || channel >= p.channels) return;
-  f64 *to = p.partial + blockIdx.y * 3 * p.channels + channel;
-  to[0] = room[t].a;
-  to[p.channels] = room[t].b;
-  to[2 * p.channels] = room[t].c;
-}
-
-/* Sums of V channels over some rows: about `center`, 64 rows or a few more in A, then in float64. */
-struct pack_sums {
-  A center[V], s[V], q[V];
-  f64 all_s[V], all_q[V];
-};
-
-/* `many` rows from `at` on, `apart` elements apart: all are read before any is added. */
-template <int many> FN void add_rows(pack_sums &a, const channel_job &p, i64 at, i64 apart)
+/* `many` rows from `at` on, `apart` elements apart, of which `there` are: all are read before any is added. */
+template <int many> FN void add_rows(sums *a, const channel_job &p, i64 at, i64 apart, int there)
 {
   pack<T0, V> x[many], g[many];
 #pragma unroll
   for (int k = 0; k < many; k++) {
+    if (k >= there) continue;
     x[k] = *(const pack<T0, V> *)(p.x + at + k * apart);
-    if (BACKWARD) g[k] = *(const pack<T0, V> *)(p.g + at + k * apart);
+    if (BACK) g[k] = *(const pack<T0, V> *)(p.g + at + k * apart);
   }
 #pragma unroll
-  for (int k = 0; k < many; k++)
+  for (int k = 0; k < many; k++) {
+    if (k >= there) continue;
 #pragma unroll
-    for (int i = 0; i < V; i++) {
-      const A d = get(x[k].v[i]) - a.center[i], e = BACKWARD ? (A)get(g[k].v[i]) : d;
-      a.s[i] += e;
-      a.q[i] += e * d;
-    }
-}
-
-FN void fold(pack_sums &a)
-{
-#pragma unroll
-  for (int i = 0; i < V; i++) {
-    a.all_s[i] += (f64)a.s[i];
-    a.all_q[i] += (f64)a.q[i];
-    a.s[i] = a.q[i] = 0;
+    for (int i = 0; i < V; i++) add(a[i], get(x[k].v[i]), BACK ? (A)get(g[k].v[i]) : (A)0);
   }
 }
 
-/* Channels innermost, by packs: a thread has V neighbouring channels of every (THREADS / width)th row of the piece.
- * Sums are about the piece's first row (forward) or the mean (backward), so that nothing cancels. */
+/* Channels innermost, by packs: a thread has V neighbouring channels of every (THREADS / width)th row of the piece. What
+ * it has in float64 lies in shared memory: registers are for rows on their way. */
 KERNEL(channel_pack_sums, channel_job)
 {
-  enum { AT_ONCE = 4, IN_CHAIN = 64 };
-  __shared__ sums room[THREADS];
-  const int t = (int)threadIdx.x, step = THREADS / p.width;
-  const i64 channel = ((i64)blockIdx.x * p.width + t % p.width) * V, begin = blockIdx.y * p.piece;
-  const i64 end = begin + p.piece < p.outer ? begin + p.piece : p.outer, apart = step * p.channels;
+  enum { AT_ONCE = BACK ? 4 : 8, IN_CHAIN = 64 };
+  __shared__ f64 room[2 * V][THREADS];
+  const int t = (int)threadIdx.x, step = THREADS / p.width, side = p.width * V;
+  const i64 channel = ((i64)blockIdx.x * p.width + t % p.width) * V, apart = step * p.channels;
+  const extent e = extent_of(p);
   const bool mine = channel < p.channels;
-  pack_sums a = {};
-  i64 row = begin + t / p.width, rows = 0;
-#pragma unroll
-  for (int i = 0; i < V; i++)
-    a.center[i] = !mine ? (A)0 : BACKWARD ? p.mean[channel + i] : (A)get(p.x[begin * p.channels + channel + i]);
-  for (int chain = 0; mine && row < end; chain++) {
-    const bool whole = row + (AT_ONCE - 1) * step < end;
-    if (whole) add_rows<AT_ONCE>(a, p, row * p.channels + channel, apart);
-    else add_rows<1>(a, p, row * p.channels + channel, apart);
-    row += (whole ? AT_ONCE : 1) * step;
-    rows += whole ? AT_ONCE : 1;
-    if (chain % (IN_CHAIN / AT_ONCE) == 0) fold(a);
-  }
-  fold(a);
+  sums a[V];
 #pragma unroll
   for (int i = 0; i < V; i++) {
-    const f64 n = (f64)rows;
+    a[i] = mine ? sums_of(p, channel + i, e.begin * p.channels + channel + i) : sums{};
+    room[i][t] = room[V + i][t] = 0;
+  }
+  int chain = 0;
+  for (i64 row = e.begin + t / p.width; mine && row < e.end; row += AT_ONCE * step) {
+    const i64 left = (e.end - row + step - 1) / step;
+    add_rows<AT_ONCE>(a, p, row * p.channels + channel, apart, left < AT_ONCE ? (int)left : AT_ONCE);
+    if (left > AT_ONCE && ++chain % (IN_CHAIN / AT_ONCE)) continue;
+#pragma unroll
+    for (int i = 0; i < V; i++) {
+      room[i][t] += (f64)a[i].s;
+      room[V + i][t] += (f64)a[i].q;
+      a[i].s = a[i].q = 0;
+    }
+  }
+  for (int half = THREADS / 2; half >= p.width; half /= 2) {
     __syncthreads();
-    room[t] = BACKWARD    ? sums{a.all_s[i], a.all_q[i], 0}
-              : rows == 0 ? sums{0, 0, 0}
-                          : sums{n, (f64)a.center[i] + a.all_s[i] / n,
-                                 a.all_q[i] - a.all_s[i] * a.all_s[i] / n};
-    for (int w = THREADS / 2; w >= p.width; w /= 2) {
-      __syncthreads();
-      if (t < w) room[t] = merged(room[t], room[t + w], !BACKWARD);
+    if (t < half)
+#pragma unroll
+      for (int i = 0; i < 2 * V; i++) room[i][t] += room[i][t + half];
+  }
+  __syncthreads();
+  for (int k = t; k < side; k += THREADS) {
+    const i64 c = (i64)blockIdx.x * side + k;
+    if (c < p.channels)
+      leave(p, c, e.begin * p.channels + c, e.end - e.begin, room[k % V][k / V], room[V + k % V][k / V]);
+  }
+}
+
+/* Channels innermost, of any number: lanes are neighbouring channels, warps take rows in turn. */
+KERNEL(channel_column_sums, channel_job)
+{
+  enum { AT_ONCE = 4 };
+  __shared__ f64 room[2][WARPS][32];
+  const int warp = (int)threadIdx.x >> 5;
+  const i64 channel = (i64)blockIdx.x * 32 + LANE;
+  const extent e = extent_of(p);
+  const bool mine = channel < p.channels;
+  f64 s = 0, q = 0;
+  sums a = mine ? sums_of(p, channel, e.begin * p.channels + channel) : sums{};
+  for (i64 row = e.begin + warp; mine && row < e.end; row += AT_ONCE * WARPS) {
+#pragma unroll
+    for (int k = 0; k < AT_ONCE; k++) {
+      const i64 at = (row + k * WARPS) * p.channels + channel;
+      if (row + k * WARPS < e.end) add(a, get(p.x[at]), BACK ? (A)get(p.g[at]) : (A)0);
     }
-    if (t >= p.width || !mine) continue;
-    f64 *to = p.partial + blockIdx.y * 3 * p.channels + channel + i;
-    to[0] = room[t].a;
-    to[p.channels] = room[t].b;
-    to[2 * p.channels] = room[t].c;
+    s += (f64)a.s, q += (f64)a.q;
+    a.s = a.q = 0;
   }
+  room[0][warp][LANE] = s, room[1][warp][LANE] = q;
+  __syncthreads();
+  if (warp || !mine) return;
+  for (int w = 1; w < WARPS; w++) s += room[0][w][LANE], q += room[1][w][LANE];
+  leave(p, channel, e.begin * p.channels + channel, e.end - e.begin, s, q);
 }
 
-/* The sums of a channel, by a warp: all lanes have them. */
-FN sums joined(const channel_job &p, i64 channel)
-{
-  sums s = sums{0, 0, 0};
-  for (i64 k = LANE; k < p.pieces; k += 32) {
-    const f64 *from = p.partial + k * 3 * p.channels + channel;
-    s = merged(s, sums{from[0], from[p.channels], from[2 * p.channels]}, !BACKWARD);
-  }
-  for (int m = 1; m < 32; m *= 2) {
-    sums other;
-    other.a = __shfl_xor_sync(FULL, s.a, m);
-    other.b = __shfl_xor_sync(FULL, s.b, m);
-    other.c = __shfl_xor_sync(FULL, s.c, m);
-    s = LANE & m ? merged(other, s, !BACKWARD) : merged(s, other, !BACKWARD); /* in one order on both sides */
-  }
-  return s;
-}
+/* n / by, in 32 bits where they fit: 64-bit division is several times slower. */
+FN i64 quotient(i64 n, i64 by) { return (u64)(n | by) >> 32 ? n / by : (i64)((u32)n / (u32)by); }
 
-/* A warp for each channel. */
-#define EACH_CHANNEL(c) \
-  for (i64 c = (i64)blockIdx.x * WARPS + (threadIdx.x >> 5); c < p.channels; c += (i64)gridDim.x * WARPS)
-
-KERNEL(channel_forward, channel_job)
+/* The sums over runs of M neighbours that fall to this thread: of one channel, in planes of `inner` elements. */
+template <int M> FN void add_planes(sums &a, f64 &s, f64 &q, const channel_job &p, i64 channel, extent e)
 {
-  EACH_CHANNEL(c)
-  {
-    f64 mean, rstd, unbiased;
-    if (p.training) {
-      const sums s = joined(p, c);
-      mean = s.b;
-      rstd = 1 / sqrt(s.c / s.a + p.eps);
-      unbiased = s.c / (s.a - 1);
-    } else {
-      mean = (f64)p.mean[c];
-      unbiased = (f64)p.rstd[c]; /* the running variance */
-      rstd = 1 / sqrt(unbiased + p.eps);
+  enum { AT_ONCE = M > 1 ? 4 : 8 };
+  const i64 runs = p.inner / M, last = e.end / M;
+  for (i64 first = e.begin / M + threadIdx.x; first < last; first += AT_ONCE * THREADS) {
+    pack<T0, M> x[AT_ONCE], g[AT_ONCE];
+#pragma unroll
+    for (int k = 0; k < AT_ONCE; k++) {
+      const i64 run = first + k * THREADS, plane = quotient(run, runs);
+      const i64 at = (plane * p.channels + channel) * p.inner + (run - plane * runs) * M;
+      if (run >= last) continue;
+      x[k] = *(const pack<T0, M> *)(p.x + at);
+      if (BACK) g[k] = *(const pack<T0, M> *)(p.g + at);
     }
-    if (LANE) continue;
-    p.save_mean[c] = (A)mean;
-    p.save_rstd[c] = (A)rstd;
-    p.var[c] = (A)unbiased;
-    const f64 w = p.w ? (f64)p.w[c] : 1, b = p.b ? (f64)p.b[c] : 0;
-    p.scale[c] = (A)(w * rstd);
-    p.shift[c] = (A)(b - mean * w * rstd);
+#pragma unroll
+    for (int k = 0; k < AT_ONCE; k++) {
+      if (first + k * THREADS >= last) continue;
+#pragma unroll
+      for (int i = 0; i < M; i++) add(a, get(x[k].v[i]), BACK ? (A)get(g[k].v[i]) : (A)0);
+    }
+    s += (f64)a.s, q += (f64)a.q;
+    a.s = a.q = 0;
   }
 }
 
-KERNEL(channel_backward, channel_job)
+/* inner > 1: blockIdx.x is a channel. */
+KERNEL(channel_plane_sums, channel_job)
 {
-  EACH_CHANNEL(c)
-  {
-    const sums s = joined(p, c);
+  const i64 channel = blockIdx.x;
+  const extent e = extent_of(p);
+  const i64 plane = quotient(e.begin, p.inner);
+  const i64 begin = (plane * p.channels + channel) * p.inner + e.begin - plane * p.inner;
+  f64 s = 0, q = 0;
+  sums a = sums_of(p, channel, begin);
+  if (p.aligned) add_planes<V>(a, s, q, p, channel, e);
+  else add_planes<1>(a, s, q, p, channel, e);
+  s = block_sum(s);
+  q = block_sum(q);
+  if (threadIdx.x == 0) leave(p, channel, begin, e.end - e.begin, s, q);
+}
+
+/* ---- coefficients ---- */
+
+/* m: the sum of squares about the mean. */
+FN void finish_forward(const channel_job &p, i64 c, f64 n, f64 mean, f64 m)
+{
+  if (m < 0) m = 0;
+  p.save_mean[c] = (A)mean;
+  p.save_rstd[c] = (A)(1 / sqrt(m / n + p.eps));
+  p.var[c] = (A)(m / (n - 1));
+}
+
+/* dx = slope (g - sum g / n - (x - mean) rstd^2 sum(g (x - mean)) / n); running statistics are constants: slope g */
+FN void finish_backward(const channel_job &p, i64 c, f64 n, f64 sum, f64 along)
+{
+  const f64 mean = (f64)p.mean[c], rstd = (f64)p.rstd[c], slope = (p.w ? (f64)get(p.w[c]) : 1) * rstd;
+  if (p.gw) p.gw[c] = (A)(along * rstd);
+  if (p.gb) p.gb[c] = (A)sum;
+  const f64 scale = p.training ? -slope * rstd * rstd * along / n : 0;
+  p.slope[c] = (A)slope;
+  p.scale[c] = (A)scale;
+  p.shift[c] = (A)(p.training ? -slope * sum / n - scale * mean : 0);
+}
+
+/* Joins the pieces of 32 channels: lanes are channels, warps take pieces in turn. Forward refers means to that of the
+ * first piece: nothing is divided, and nothing cancels. */
+KERNEL(channel_join, channel_job)
+{
+  __shared__ f64 room[2][WARPS][33];
+  const int warp = (int)threadIdx.x >> 5;
+  const i64 first = (i64)blockIdx.x * 32, channel = first + LANE, count = p.outer * p.inner;
+  f64 s = 0, q = 0;
+  if (channel < p.channels) {
+    const f64 *from = p.partial + channel, about = from[0];
+#pragma unroll 4
+    for (i64 k = warp; k < p.pieces; k += WARPS) {
+      const f64 a = from[k * 2 * p.channels], b = from[(k * 2 + 1) * p.channels];
+      const f64 n = (f64)(k + 1 < p.pieces ? p.piece : count - k * p.piece), d = a - about;
+      s += BACK ? a : n * d;
+      q += BACK ? b : b + n * d * d;
+    }
+  }
+  room[0][warp][LANE] = s;
+  room[1][warp][LANE] = q;
+  __syncthreads();
+  for (int k = warp; k < 32 && first + k < p.channels; k += WARPS) {
+    const f64 n = (f64)count, a = warp_sum(LANE < WARPS ? room[0][LANE][k] : 0);
+    const f64 b = warp_sum(LANE < WARPS ? room[1][LANE][k] : 0);
     if (LANE) continue;
-    const f64 mean = (f64)p.mean[c], rstd = (f64)p.rstd[c], w = p.w ? (f64)p.w[c] : 1;
-    const f64 n = (f64)p.outer * (f64)p.inner, slope = w * rstd;
-    if (p.gw) p.gw[c] = (A)(s.b * rstd);
-    if (p.gb) p.gb[c] = (A)s.a;
-    /* dx = slope (g - sum g / n - (x - mean) rstd^2 sum(g (x - mean)) / n) */
-    const f64 along = p.training ? -slope * rstd * rstd * s.b / n : 0;
-    p.slope[c] = (A)slope;
-    p.scale[c] = (A)along;
-    p.shift[c] = (A)(p.training ? -slope * s.a / n - along * mean : 0);
+    if (BACK) finish_backward(p, first + k, n, a, b);
+    else finish_forward(p, first + k, n, p.partial[first + k] + a / n, b - a * a / n);
   }
 }
 
-/* y = x * scale + shift + g * slope. Channels innermost, and the packs of all threads make whole rows: a thread's
- * channels stay the same. */
+/* ---- the pass over elements ---- */
+
+struct coefficients {
+  A scale, shift, slope;
+  affine gate;
+};
+FN coefficients coefficients_of(const channel_job &p, i64 c)
+{
+  const affine f = N == RUNNING ? affine_of(p, c, (A)get(p.running_mean[c]),
+                                            1 / sqrt((A)get(p.running_var[c]) + (A)p.eps))
+                   : N == BACKWARD ? affine{} : affine_of(p, c, p.mean[c], p.rstd[c]);
+  return BACK ? coefficients{p.scale[c], p.shift[c], p.slope[c], f} : coefficients{f.scale, f.shift};
+}
+
+/* other: the gradient, or what is added. */
+FN T0 applied(const channel_job &p, const coefficients &k, T0 of, T0 other)
+{
+  const A x = get(of), o = get(other);
+  A v = fused(x, k.scale, k.shift);
+  if (BACK) v = fused(N == GATED ? gated(k.gate, x, o) : o, k.slope, v);
+  else {
+    if (p.r) v += o;
+    if (p.relu && v <= 0) v = 0;
+  }
+  return put<T0>(v);
+}
+
+#define OTHER (BACK ? p.g : p.r)
+
+/* Channels innermost, and the packs of all threads make whole rows: a thread's channels stay the same. */
 FN void apply_columns(const channel_job &p, i64 packs)
 {
-  const i64 step = (i64)gridDim.x * THREADS;
-  i64 k = (i64)blockIdx.x * THREADS + threadIdx.x;
-  const i64 c = k * V % p.channels;
-  A scale[V], shift[V], slope[V];
+  enum { AT_ONCE = 2 };
+  const i64 step = (i64)gridDim.x * THREADS, first = (i64)blockIdx.x * THREADS + threadIdx.x;
+  const bool both = OTHER != 0;
+  coefficients c[V];
 #pragma unroll
-  for (int i = 0; i < V; i++) {
-    scale[i] = p.scale[c + i];
-    shift[i] = p.shift[c + i];
-    slope[i] = BACKWARD ? p.slope[c + i] : (A)0;
-  }
-#pragma unroll 2
-  for (; k < packs; k += step) {
-    const pack<T0, V> x = *(const pack<T0, V> *)(p.x + k * V);
-    pack<T0, V> g, y;
-    if (BACKWARD) g = *(const pack<T0, V> *)(p.g + k * V);
+  for (int i = 0; i < V; i++) c[i] = coefficients_of(p, first * V % p.channels + i);
+  for (i64 k = first; k < packs; k += AT_ONCE * step) {
+    pack<T0, V> x[AT_ONCE], o[AT_ONCE] = {};
 #pragma unroll
-    for (int i = 0; i < V; i++) {
-      A v = get(x.v[i]) * scale[i] + shift[i];
-      if (BACKWARD) v += get(g.v[i]) * slope[i];
-      y.v[i] = put<T0>(v);
+    for (int a = 0; a < AT_ONCE; a++) {
+      if (k + a * step >= packs) continue;
+      x[a] = *(const pack<T0, V> *)(p.x + (k + a * step) * V);
+      if (both) o[a] = *(const pack<T0, V> *)(OTHER + (k + a * step) * V);
     }
-    *(pack<T0, V> *)(p.y + k * V) = y;
+#pragma unroll
+    for (int a = 0; a < AT_ONCE; a++) {
+      if (k + a * step >= packs) continue;
+#pragma unroll
+      for (int i = 0; i < V; i++) x[a].v[i] = applied(p, c[i], x[a].v[i], o[a].v[i]);
+      *(pack<T0, V> *)(p.y + (k + a * step) * V) = x[a];
+    }
   }
 }
 
-/* The same, V elements at a time where they are of one channel or of neighbouring ones. */
+/* Runs of M neighbours of one channel, or, where channels are innermost, single elements. */
+template <int M> FN void apply_runs(const channel_job &p, i64 n)
+{
+  const i64 runs = p.inner / M;
+  EACH(k, n / M)
+  {
+    const i64 plane = quotient(k, runs), c = plane - quotient(plane, p.channels) * p.channels;
+    pack<T0, M> x = *(const pack<T0, M> *)(p.x + k * M), o = {};
+    if (OTHER) o = *(const pack<T0, M> *)(OTHER + k * M);
+    const coefficients f = coefficients_of(p, c);
+#pragma unroll
+    for (int i = 0; i < M; i++) x.v[i] = applied(p, f, x.v[i], o.v[i]);
+    *(pack<T0, M> *)(p.y + k * M) = x;
+  }
+}
+
 KERNEL(channel_apply, channel_job)
 {
-  const i64 n = p.outer * p.channels * p.inner, packs = p.aligned ? n / V : 0;
-  if (p.aligned && p.inner == 1 && (i64)gridDim.x * THREADS * V % p.channels == 0) {
-    apply_columns(p, packs);
-    return;
-  }
-  EACH(k, packs)
-  {
-    const i64 first = k * V;
-    const pack<T0, V> x = *(const pack<T0, V> *)(p.x + first);
-    pack<T0, V> g, y;
-    if (BACKWARD) g = *(const pack<T0, V> *)(p.g + first);
-    i64 c = p.inner == 1 ? first % p.channels : first / p.inner % p.channels;
-#pragma unroll
-    for (int i = 0; i < V; i++) {
-      A v = get(x.v[i]) * p.scale[c] + p.shift[c];
-      if (BACKWARD) v += get(g.v[i]) * p.slope[c];
-      y.v[i] = put<T0>(v);
-      if (p.inner == 1) c++;
+  const i64 n = p.outer * p.channels * p.inner;
+  if (N == RUNNING && p.save_mean) {
+    EACH(c, p.channels)
+    {
+      const A var = (A)get(p.running_var[c]);
+      p.save_mean[c] = (A)get(p.running_mean[c]);
+      p.save_rstd[c] = 1 / sqrt(var + (A)p.eps);
+      p.var[c] = var;
     }
-    *(pack<T0, V> *)(p.y + first) = y;
   }
-  if (p.aligned) return;
-  EACH(i, n)
-  {
-    const i64 c = i / p.inner % p.channels;
-    A v = get(p.x[i]) * p.scale[c] + p.shift[c];
-    if (BACKWARD) v += get(p.g[i]) * p.slope[c];
-    p.y[i] = put<T0>(v);
-  }
+  if (p.aligned && p.inner == 1) apply_columns(p, n / V);
+  else if (p.aligned) apply_runs<V>(p, n);
+  else apply_runs<1>(p, n);
 }
