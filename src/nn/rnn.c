@@ -120,25 +120,18 @@ typedef struct course {
   int64_t steps, batch;
 } course;
 
-static cn_tensor *in_type(cn_tensor *t, cn_dtype type) { return t && cn_dtype_of(t) != type ? cn_cast(t, type) : t; }
-
-/* 16-bit floats run in float32 between the first step and the last. */
 static cn_tensor *run_sequence(const course *c, const weights *w, bool reverse, cn_tensor *x, cn_tensor **h,
                                cn_tensor **mem)
 {
   cn_tensor *all[] = {x, w->ih, w->hh, *h, w->b_ih, w->b_hh, *mem}, *y = NULL, *last_h = NULL, *last_c = NULL;
-  cn_dtype type = cn_dtype_of(x), wide = type == CN_F16 || type == CN_BF16 ? CN_F32 : type;
   bool keep = false;
-  for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-    keep = keep || (cn_grad_enabled() && cn_needs_grad(all[i]));
-    all[i] = wide == type ? all[i] : in_type(all[i], wide);
-  }
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++) keep = keep || (cn_grad_enabled() && cn_needs_grad(all[i]));
   cn_recurrent_sequence(&y, &last_h, &last_c, NULL, all[0], all[1], all[2], all[3], all[4], all[5], all[6], c->r->mode,
                         .reverse = reverse, .keep = keep,
                         .batch_sizes = {c->sizes, c->sizes ? (size_t)c->steps : 0});
-  *h = in_type(last_h, type);
-  if (*mem) *mem = in_type(last_c, type);
-  return in_type(y, type);
+  *h = last_h;
+  if (*mem) *mem = last_c;
+  return y;
 }
 
 static cn_tensor *run_cell(const course *c, const weights *w, cn_tensor *x, cn_tensor **h, cn_tensor **mem)

@@ -194,23 +194,19 @@ static weights weights_of(const network *n, int64_t index)
 /* Does anything recorded depend on it? */
 static bool has_history(const cn_tensor *t) { return t && (t->node || cni_tensor_stale(t)); }
 
-/* One direction of one layer over x (T, B, n): outputs (T, B, H), and the last states in place of the first. 16-bit
- * floats run in float32 between the first and the last step. */
+/* One direction of one layer over x (T, B, n): outputs (T, B, H), and the last states in place of the first. */
 static cn_tensor *run_sequence(const network *n, const weights *w, bool backward, cn_tensor *x, cn_tensor **h,
                                cn_tensor **c)
 {
   if (!x || !*h) return NULL;
-  int type = x->d.dtype, wide = cni_wide_type(type);
   bool keep = cni_recording() && (has_history(x) || has_history(w->ih) || has_history(w->hh) || has_history(*h) ||
                                   has_history(*c) || has_history(w->b_ih) || has_history(w->b_hh));
   cn_tensor *y = NULL, *last_h = NULL, *last_c = NULL, *saved = NULL;
-  cn_recurrent_sequence(&y, &last_h, &last_c, &saved, cni_in_type(x, wide), cni_in_type(w->ih, wide),
-                        cni_in_type(w->hh, wide), cni_in_type(*h, wide), cni_in_type(w->b_ih, wide),
-                        cni_in_type(w->b_hh, wide), cni_in_type(*c, wide), cni_recurrent_name(n->mode),
-                        .reverse = backward, .keep = keep);
-  *h = cni_in_type(last_h, type);
-  if (*c) *c = cni_in_type(last_c, type);
-  return cni_in_type(y, type);
+  cn_recurrent_sequence(&y, &last_h, &last_c, &saved, x, w->ih, w->hh, *h, w->b_ih, w->b_hh, *c,
+                        cni_recurrent_name(n->mode), .reverse = backward, .keep = keep);
+  *h = last_h;
+  if (*c) *c = last_c;
+  return y;
 }
 
 /* The same, step by step, with projections; given: from_input's part of x. */

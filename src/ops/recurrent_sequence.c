@@ -248,9 +248,34 @@ static void forward_steps(cn_call *call, const sequence *q, room *r, bool keep)
   call->out[3] = keep && width ? joined(q, saved, width * q->hidden) : nothing(in[0]);
 }
 
+/* Does it run in another type between the first step and the last? 16-bit floats do, in float32. */
+static bool is_low(const cn_desc *d) { return d->dtype != cni_wide_type(d->dtype); }
+
+/* Results in the type of the call. */
+static int narrowed(cn_call *c, int type)
+{
+  for (int i = 0; i < c->nout; i++) c->out[i] = cni_in_type(c->out[i], type);
+  return cn_err();
+}
+
+static int wide_sequence(cn_call *c)
+{
+  cn_tensor *in[C0 + 1];
+  const cn_value *sizes = &c->args[SIZES];
+  int type = c->in[INPUT]->d.dtype;
+  bool packed = !cni_arg_none(c->args, SIZES);
+  for (int i = 0; i <= C0; i++) in[i] = cni_in_type(c->in[i], cni_wide_type(type));
+  cn_recurrent_sequence(&c->out[0], &c->out[1], &c->out[2], &c->out[3], in[INPUT], in[W_IH], in[W_HH], in[H0],
+                        in[B_IH], in[B_HH], in[C0], cni_arg_str(c->args, MODE),
+                        .reverse = cni_arg_bool(c->args, REVERSE), .keep = cni_arg_bool(c->args, KEEP),
+                        .batch_sizes = {packed ? sizes->u.is : NULL, packed ? (size_t)sizes->n : 0});
+  return narrowed(c, type);
+}
+
 static int sequence_decompose(cn_call *c)
 {
   const cn_desc *x = &c->in[INPUT]->d;
+  if (is_low(x)) return wide_sequence(c);
   sequence q = sequence_of(c->args, MODE, SIZES, x->ndim, x->shape, c->in[H0]->d.shape);
   room r;
   int status = make_room(&r, &q);
@@ -362,9 +387,20 @@ static gradients backward_steps(const sequence *q, const backward *b, room *r, c
   return g;
 }
 
-static gradients explicit_gradients(const sequence *q, const backward *b)
+static backward widened(const backward *b)
+{
+  int wide = cni_wide_type(b->h0->d.dtype);
+  return (backward){.w = cni_in_type(b->w, wide), .h0 = cni_in_type(b->h0, wide), .c0 = cni_in_type(b->c0, wide),
+                    .output = cni_in_type(b->output, wide), .saved = cni_in_type(b->saved, wide),
+                    .g_output = cni_in_type(b->g_output, wide), .g_h = cni_in_type(b->g_h, wide),
+                    .g_c = cni_in_type(b->g_c, wide), .g_saved = cni_in_type(b->g_saved, wide)};
+}
+
+static gradients explicit_gradients(const sequence *q, const backward *given)
 {
   gradients g = {0};
+  const backward widest = widened(given), *b = &widest;
+  int type = given->h0->d.dtype;
   room r;
   size_t bytes = (size_t)q->steps * 11 * sizeof(cn_tensor *);
   cn_tensor **groups = cni_alloc_zero(bytes), **cells = groups + 10 * q->steps;
@@ -380,7 +416,8 @@ static gradients explicit_gradients(const sequence *q, const backward *b)
   if (!cn_err()) g = backward_steps(q, b, &r, groups, cells);
   cni_free(r.memory, r.bytes);
   cni_free(groups, bytes);
-  return g;
+  return (gradients){cni_in_type(g.given, type), cni_in_type(g.hidden, type), cni_in_type(g.h0, type),
+                     cni_in_type(g.c0, type)};
 }
 
 /* The states before all steps, (N, H): outputs moved by a step, and the first states. */
@@ -494,6 +531,13 @@ static int grad_decompose(cn_call *c)
   sequence q = sequence_of(c->args, GRAD_MODE, GRAD_SIZES, y->ndim, y->shape, in[1]->d.shape);
   backward b = {.w = in[0], .h0 = in[1], .output = in[2], .saved = in[3], .c0 = in[4], .g_output = in[5],
                 .g_h = in[6], .g_c = in[7]};
+  if (is_low(y)) { /* in float32 there may be a kernel */
+    const backward w = widened(&b);
+    cn_recurrent_sequence_grad(&c->out[0], &c->out[1], &c->out[2], &c->out[3], w.w, w.h0, w.output, w.saved, w.c0,
+                               w.g_output, w.g_h, w.g_c, cni_arg_str(c->args, GRAD_MODE), .reverse = q.reverse,
+                               .batch_sizes = {q.sizes, q.packed ? (size_t)q.steps : 0});
+    return narrowed(c, y->dtype);
+  }
   gradients g = explicit_gradients(&q, &b);
   c->out[0] = g.given;
   c->out[1] = g.hidden ? g.hidden : nothing(in[2]);
