@@ -9,6 +9,7 @@
 
 #include <cairn/cairn.h>
 #include <cairn/ext/graph.h>
+#include <cairn/ext/parts.h>
 #include <cairn/kw.h>
 #include <math.h>
 #include <stdio.h>
@@ -282,7 +283,37 @@ static void images(void **state)
   cn_scope_end(s);
 }
 
-/* Starts this program again with the emulation found first; returns where that cannot be. */
+/* One direction of a layer, with its gradients; and packed rows, of which some begin late. */
+static void sequences(void **state)
+{
+  (void)state;
+  need_device();
+  cn_scope *s = cn_scope_begin();
+  cn_seed(6);
+  cn_tensor *here[7], *far[7], *y[2], *h, *c, *saved;
+  here[0] = cn_randn(CN_SHAPE(4, 3, 5)), here[1] = cn_randn(CN_SHAPE(24, 5)), here[2] = cn_randn(CN_SHAPE(24, 6));
+  here[3] = cn_randn(CN_SHAPE(3, 6)), here[4] = cn_randn(CN_SHAPE(24)), here[5] = cn_randn(CN_SHAPE(24));
+  here[6] = cn_randn(CN_SHAPE(3, 6));
+  for (int i = 0; i < 7; i++) far[i] = cn_requires_grad(there(here[i]), true), cn_requires_grad(here[i], true);
+  for (int k = 0; k < 2; k++) {
+    cn_tensor **in = k ? far : here;
+    cn_recurrent_sequence(&y[k], &h, &c, &saved, in[0], in[1], in[2], in[3], in[4], in[5], in[6], "lstm", .keep = true);
+    assert_int_equal(cn_backward(cn_sum(cn_add(cn_sum(cn_square(y[k])), cn_sum(cn_mul(h, c))))), 0);
+  }
+  close_to("lstm", y[0], y[1], 1e-5);
+  for (int i = 0; i < 7; i++) close_to("its gradient", cn_grad_of(here[i]), cn_grad_of(far[i]), 2e-5);
+  static const int64_t sizes[] = {3, 2, 1};
+  cn_tensor *x = cn_cast(cn_randn(CN_SHAPE(6, 5)), CN_BF16), *w = cn_cast(cn_randn(CN_SHAPE(18, 5)), CN_BF16);
+  cn_tensor *u = cn_cast(cn_randn(CN_SHAPE(18, 6)), CN_BF16), *first = cn_cast(cn_randn(CN_SHAPE(3, 6)), CN_BF16);
+  cn_recurrent_sequence(&y[0], &h, NULL, NULL, x, w, u, first, NULL, NULL, NULL, "gru", .reverse = true,
+                        .batch_sizes = {sizes, 3});
+  cn_recurrent_sequence(&y[1], &c, NULL, NULL, there(x), there(w), there(u), there(first), NULL, NULL, NULL, "gru",
+                        .reverse = true, .batch_sizes = {sizes, 3});
+  close_to("packed gru", y[0], y[1], 2e-2);
+  close_to("its states", h, c, 2e-2);
+  cn_scope_end(s);
+}
+
 /* A step with random numbers and a rate in host memory, recorded at its second run, at five rates. */
 typedef struct stepping {
   cn_tensor *w, *rate;
@@ -396,6 +427,7 @@ static void updates(void **state)
   compare_training(true);
 }
 
+/* Starts this program again with the emulation found first; returns where that cannot be. */
 static void start_again(char **argv)
 {
   char folder[1000], path[1100];
@@ -419,6 +451,7 @@ int main(int argc, char **argv)
   if (argc > 0) start_again(argv);
   const struct CMUnitTest tests[] = {cmocka_unit_test(rows), cmocka_unit_test(strides), cmocka_unit_test(row_gradients),
                                      cmocka_unit_test(channels), cmocka_unit_test(blocks), cmocka_unit_test(lines),
+                                     cmocka_unit_test(sequences),
                                      cmocka_unit_test(places), cmocka_unit_test(images), cmocka_unit_test(recordings),
                                      cmocka_unit_test(updates)};
   return cmocka_run_group_tests(tests, set_up, NULL);

@@ -34,14 +34,16 @@ typedef struct trainer {
   cn_optim *optim;
   cn_schedule *schedule;
   bool leaves_gradients, autocast, schedules; /* schedules: the step moves the schedule on */
+  bool recurrent;                             /* a batch is a sequence */
 } trainer;
 
-static trainer trainer_new(bool leaves_gradients)
+static trainer trainer_new(trainer how)
 {
   cn_seed(42);
-  trainer t = {.net = cn_nn_sequential(cn_nn_linear(12, 32), cn_nn_layer_norm((const int64_t[]){32}, 1), cn_nn_relu(),
-                                       cn_nn_dropout(.p = 0.3), cn_nn_linear(32, 5)),
-               .leaves_gradients = leaves_gradients};
+  trainer t = how;
+  t.net = how.recurrent ? cn_nn_sequential(cn_nn_lstm(12, 16, .num_layers = 2), cn_nn_linear(16, 5))
+                        : cn_nn_sequential(cn_nn_linear(12, 32), cn_nn_layer_norm((const int64_t[]){32}, 1),
+                                           cn_nn_relu(), cn_nn_dropout(.p = 0.3), cn_nn_linear(32, 5));
   cn_module_to(t.net, device, CN_DTYPE_NONE);
   t.optim = cn_optim_adamw(t.net, .lr = 0.01);
   t.schedule = cn_lr_one_cycle(t.optim, 0.05, .total_steps = 2 * STEPS, .no_cycle_momentum = true);
@@ -130,9 +132,7 @@ static void fill_freed(void)
 static void check_steps(trainer how)
 {
   cn_scope *s = cn_scope_begin();
-  trainer a = trainer_new(how.leaves_gradients), b = trainer_new(how.leaves_gradients);
-  a.autocast = b.autocast = how.autocast;
-  a.schedules = b.schedules = how.schedules;
+  trainer a = trainer_new(how), b = trainer_new(how);
   cn_tensor *want[STEPS], *have[STEPS];
   cn_compiled *c = cn_compile(step_fn);
   size_t before = cni_recorded_runs();
@@ -168,6 +168,12 @@ static void test_gradients_stay_in_leaves(void **state)
   (void)state;
   check_steps((trainer){.leaves_gradients = true});
 }
+static void test_recurrent_steps(void **state)
+{
+  (void)state;
+  check_steps((trainer){.recurrent = true});
+  check_steps((trainer){.recurrent = true, .autocast = true});
+}
 static void test_schedules_in_the_step(void **state)
 {
   (void)state;
@@ -188,7 +194,7 @@ static void test_forward_in_an_eager_loop(void **state)
 {
   (void)state;
   cn_scope *s = cn_scope_begin();
-  trainer both[2] = {trainer_new(false), trainer_new(false)};
+  trainer both[2] = {trainer_new((trainer){0}), trainer_new((trainer){0})};
   cn_compiled *c = cn_compile(forward_fn);
   size_t before = cni_recorded_runs();
   for (int which = 0; which < 2; which++) {
@@ -397,7 +403,7 @@ int main(void)
   setenv("CAIRN_MIRROR", "graphs", 1); /* the mirror takes no graph whole here */
   const struct CMUnitTest tests[] = {
     TEST(test_training_steps), TEST(test_autocast_steps), TEST(test_gradients_stay_in_leaves),
-    TEST(test_schedules_in_the_step), TEST(test_floats),
+    TEST(test_schedules_in_the_step), TEST(test_recurrent_steps), TEST(test_floats),
     TEST(test_forward_in_an_eager_loop), TEST(test_host_states_and_views), TEST(test_each_stream_has_its_own),
     TEST(test_what_waits_runs_node_by_node), TEST(test_branches_are_taken_in_each_run), TEST(test_memory_is_given_back),
   };

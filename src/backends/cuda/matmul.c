@@ -1,11 +1,12 @@
 /* matmul.c: matrix products by cuBLASLt: mm, bmm and linear with its bias, from row-major, column-major or
  * any strides.
  *
- * Place in the flow: the kernels "mm", "bmm", "linear". cuBLASLt thinks in columns, so C = A B is asked for
- * as C^T = B^T A^T: a row-major matrix is its own transpose there. What a shape needs, descriptors and algorithm, is
- * made at its first product and kept; large products try the library's answers then and keep the fastest. Invariants:
- * float32 products are float32 (no TF32); an operand that has no dense direction is copied first; with
- * CAIRN_DETERMINISTIC=1 the library's first answer is taken, so that no clock decides. */
+ * Place in the flow: the kernels "mm", "bmm", "linear", and products inside of other kernels (cni_cuda_multiply).
+ * cuBLASLt thinks in columns, so C = A B is asked for as C^T = B^T A^T: a row-major matrix is its own transpose there.
+ * What a shape needs, descriptors and algorithm, is made at its first product and kept; large products, and those that
+ * many like them follow, try the library's answers then and keep the fastest. Invariants: float32 products are float32
+ * (no TF32); an operand that has no dense direction is copied first; with CAIRN_DETERMINISTIC=1 the library's first
+ * answer is taken, so that no clock decides. */
 #include <string.h>
 
 #include "plugin.h"
@@ -22,7 +23,7 @@ typedef struct matrix {
 typedef struct shape_key {
   int64_t m, n, k, batch; /* of C^T = A B in cuBLASLt's sense: (m, k) x (k, n) */
   int64_t a_ld, b_ld, d_ld, a_step, b_step, d_step;
-  int32_t dtype, device, a_transposed, b_transposed, bias, a_align, b_align, d_align;
+  int32_t dtype, to, device, a_transposed, b_transposed, bias, a_align, b_align, d_align, unused; /* to: d's type */
 } shape_key;
 
 /* cuBLASLt's objects for products of one shape; all NULL until made. */
@@ -136,13 +137,12 @@ static void destroy(objects *o)
   *o = (objects){NULL, NULL, NULL, NULL};
 }
 
-static int make_layout(cublasLtMatrixLayout_t *layout, const shape_key *k, int64_t rows, int64_t cols,
+static int make_layout(cublasLtMatrixLayout_t *layout, const shape_key *k, int dtype, int64_t rows, int64_t cols,
                        int64_t ld, int64_t step)
 {
   const cni_cuda_blaslt_table *lt = cni_cuda_blaslt();
   int32_t batch = (int32_t)k->batch;
-  cublasStatus_t s =
-      lt->cublasLtMatrixLayoutCreate(layout, data_type(k->dtype), (uint64_t)rows, (uint64_t)cols, ld);
+  cublasStatus_t s = lt->cublasLtMatrixLayoutCreate(layout, data_type(dtype), (uint64_t)rows, (uint64_t)cols, ld);
   if (s == CUBLAS_STATUS_SUCCESS && batch > 1) {
     s = lt->cublasLtMatrixLayoutSetAttribute(*layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batch,
                                              sizeof batch);
@@ -169,10 +169,12 @@ static int make_objects(objects *o, const shape_key *k)
     s = lt->cublasLtMatmulDescSetAttribute(o->desc, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue);
   int status = check(s, "describing a product");
   if (!status)
-    status = make_layout(&o->a, k, k->a_transposed ? k->k : k->m, k->a_transposed ? k->m : k->k, k->a_ld, k->a_step);
+    status = make_layout(&o->a, k, k->dtype, k->a_transposed ? k->k : k->m, k->a_transposed ? k->m : k->k, k->a_ld,
+                         k->a_step);
   if (!status)
-    status = make_layout(&o->b, k, k->b_transposed ? k->n : k->k, k->b_transposed ? k->k : k->n, k->b_ld, k->b_step);
-  return status ? status : make_layout(&o->d, k, k->m, k->n, k->d_ld, k->d_step);
+    status = make_layout(&o->b, k, k->dtype, k->b_transposed ? k->n : k->k, k->b_transposed ? k->k : k->n, k->b_ld,
+                         k->b_step);
+  return status ? status : make_layout(&o->d, k, k->to, k->m, k->n, k->d_ld, k->d_step);
 }
 
 /* Asks the heuristic for ways, best first as it thinks. CN_REFUSED when it knows none. */
@@ -242,21 +244,23 @@ static float time_of(cni_cuda_device *d, const plan *p, const cublasLtMatmulAlgo
   return best;
 }
 
-static bool worth_trying(const shape_key *k)
+/* times: as many products like this one are to come. */
+static bool worth_trying(const shape_key *k, double times)
 {
   const char *fixed = cni_cuda_host->env("CAIRN_DETERMINISTIC");
   if (fixed && strcmp(fixed, "0") != 0) return false;
-  return (double)k->m * (double)k->n * (double)k->k * (double)k->batch >= TRIED_FROM;
+  return times * (double)k->m * (double)k->n * (double)k->k * (double)k->batch >= TRIED_FROM;
 }
 
 /* The fastest of the answers, tried on the operands of the first product; the first one where none can be timed. */
-static void choose(plan *p, cni_cuda_device *d, const cublasLtMatmulHeuristicResult_t *answers, int n, const places *at)
+static void choose(plan *p, cni_cuda_device *d, const cublasLtMatmulHeuristicResult_t *answers, int n, const places *at,
+                   double times)
 {
   const cni_cuda_driver_table *cu = cni_cuda_driver();
   CUevent begin = NULL, end = NULL;
   float best = -1;
   p->algo = answers[0].algo;
-  if (n < 2 || !worth_trying(&p->key) || cni_cuda_records(d)) return;
+  if (n < 2 || !worth_trying(&p->key, times) || cni_cuda_records(d)) return;
   if (cu->cuEventCreate(&begin, CU_EVENT_DEFAULT) == CUDA_SUCCESS &&
       cu->cuEventCreate(&end, CU_EVENT_DEFAULT) == CUDA_SUCCESS)
     for (int i = 0; i < n; i++) {
@@ -270,7 +274,7 @@ static void choose(plan *p, cni_cuda_device *d, const cublasLtMatmulHeuristicRes
 }
 
 /* The plan of a shape, made now if there is none. Holds the lock. */
-static int find_plan(plan **found, cni_cuda_device *d, const shape_key *k, const places *at)
+static int find_plan(plan **found, cni_cuda_device *d, const shape_key *k, const places *at, double times)
 {
   cublasLtMatmulHeuristicResult_t answers[ANSWERS];
   plan *set = &table[cn_hash(k, sizeof *k) % (PLANS / WAYS) * WAYS], *p = set;
@@ -289,7 +293,7 @@ static int find_plan(plan **found, cni_cuda_device *d, const shape_key *k, const
     destroy(&p->o);
     return status;
   }
-  choose(p, d, answers, n, at);
+  choose(p, d, answers, n, at, times);
   p->used = ++made;
   return CN_OK;
 }
@@ -308,11 +312,16 @@ static int make_handle(cni_cuda_device *d)
   return status;
 }
 
-/* out (row-major, dense) = a x b, with a bias along out's columns. */
-static int multiply(cn_call *c, cni_cuda_device *d, const matrix *a, const matrix *b, const matrix *out,
-                    int64_t batch, const void *bias)
+/* What a product is of, and how often its like follows. */
+typedef struct kind {
+  int dtype, to; /* of the operands, of the result */
+  double times;
+} kind;
+
+/* out (rows of neighbours) = a x b, with a bias along out's columns. CN_REFUSED: the library knows no way. */
+static int multiply(cni_cuda_device *d, const char *name, kind what, const matrix *a, const matrix *b,
+                    const matrix *out, int64_t batch, const void *bias)
 {
-  const char *name = cni_cuda_host->op_name(c->op);
   places at = {b->data, a->data, bias, out->data};
   plan *p;
   shape_key k;
@@ -320,17 +329,25 @@ static int multiply(cn_call *c, cni_cuda_device *d, const matrix *a, const matri
   k.m = out->cols, k.n = out->rows, k.k = a->cols, k.batch = batch;
   k.a_ld = leading(b), k.b_ld = leading(a), k.d_ld = out->row;
   k.a_step = b->step, k.b_step = a->step, k.d_step = out->step;
-  k.dtype = cn_desc_of(c->out[0])->dtype, k.device = d->index, k.bias = bias != NULL;
+  k.dtype = what.dtype, k.to = what.to, k.device = d->index, k.bias = bias != NULL;
   k.a_transposed = !by_rows(b), k.b_transposed = !by_rows(a);
   k.a_align = alignment(b->data), k.b_align = alignment(a->data), k.d_align = alignment(out->data);
   int status = make_handle(d);
   if (status) return status;
   pthread_mutex_lock(&lock);
-  status = find_plan(&p, d, &k, &at);
+  status = find_plan(&p, d, &k, &at, what.times);
   if (!status) status = check(queue(d, p, &p->algo, &at), name);
   pthread_mutex_unlock(&lock);
-  if (status == CN_REFUSED) c->refusal = "cuBLASLt knows no way for these shapes";
   return status ? status : cni_cuda_launched(d, name);
+}
+
+/* The same for a call, which says why it is refused. */
+static int multiply_for(cn_call *c, cni_cuda_device *d, const matrix *a, const matrix *b, const matrix *out,
+                        int64_t batch, const void *bias)
+{
+  int dtype = cn_desc_of(c->out[0])->dtype;
+  int status = multiply(d, cni_cuda_host->op_name(c->op), (kind){dtype, dtype, 1}, a, b, out, batch, bias);
+  return status == CN_REFUSED ? cni_cuda_refuse(c, "cuBLASLt knows no way for these shapes") : status;
 }
 
 /* ---- the kernels ---- */
@@ -338,8 +355,7 @@ static int multiply(cn_call *c, cni_cuda_device *d, const matrix *a, const matri
 static bool takes(cn_call *c, int dtype)
 {
   if (!cni_cuda_blaslt()) c->refusal = "libcublasLt was not found";
-  else if (dtype != CN_F32 && dtype != CN_F64 && dtype != CN_F16 && dtype != CN_BF16)
-    c->refusal = "not for this type";
+  else if (!cni_cuda_is_float(dtype)) c->refusal = "not for this type";
   else return true;
   return false;
 }
@@ -373,7 +389,7 @@ static int mm_kernel(cn_call *c)
   out.step = out.rows * out.cols;
   int status = make_usable(d, name, &a, ad);
   if (!status) status = make_usable(d, name, &b, bd);
-  if (!status) status = multiply(c, d, &a, &b, &out, od->ndim == 3 ? od->shape[0] : 1, NULL);
+  if (!status) status = multiply_for(c, d, &a, &b, &out, od->ndim == 3 ? od->shape[0] : 1, NULL);
   if (a.copy) cni_cuda_free(d, a.copy, a.bytes);
   if (b.copy) cni_cuda_free(d, b.copy, b.bytes);
   return status;
@@ -421,7 +437,7 @@ static int linear_kernel(cn_call *c)
          out = {.data = od->data, .rows = a.rows, .cols = w->shape[0], .row = w->shape[0], .col = 1};
   int status = make_usable(d, name, &a, &flat);
   if (!status) status = make_usable(d, name, &b, &transposed);
-  if (!status) status = multiply(c, d, &a, &b, &out, 1, bias ? bias->data : NULL);
+  if (!status) status = multiply_for(c, d, &a, &b, &out, 1, bias ? bias->data : NULL);
   if (a.copy) cni_cuda_free(d, a.copy, a.bytes);
   if (b.copy) cni_cuda_free(d, b.copy, b.bytes);
   return status;
@@ -439,6 +455,14 @@ typedef struct plain {
 
 enum { TILE = 64, MOST_BATCH = 65535 };
 
+static int run_plain(cni_cuda_device *d, const char *name, plain *j, int dtype, int to)
+{
+  int64_t tiles = ((j->m + TILE - 1) / TILE) * ((j->n + TILE - 1) / TILE);
+  cni_cuda_code code = {.file = "gemm.cu", .entry = "gemm", .types = {dtype, to}};
+  cni_cuda_grid grid = {tiles, j->batch < MOST_BATCH ? j->batch : MOST_BATCH, CNI_CUDA_THREADS, 0};
+  return cni_cuda_run(d, name, &code, grid, j);
+}
+
 /* mm and bmm of any type and strides. */
 static int plain_kernel(cn_call *c)
 {
@@ -452,10 +476,21 @@ static int plain_kernel(cn_call *c)
   int64_t batch = od->ndim == 3 ? od->shape[0] : 1;
   plain j = {a.data, b.data, y.data, y.rows, y.cols, a.cols, batch, a.row, a.col, a.step, b.row, b.col, b.step,
              y.row,  y.col,  y.step};
-  int64_t tiles = ((y.rows + TILE - 1) / TILE) * ((y.cols + TILE - 1) / TILE);
-  cni_cuda_code code = {.file = "gemm.cu", .entry = "gemm", .types = {od->dtype}};
-  cni_cuda_grid grid = {tiles, batch < MOST_BATCH ? batch : MOST_BATCH, CNI_CUDA_THREADS, 0};
-  return cni_cuda_run(d, cni_cuda_host->op_name(c->op), &code, grid, &j);
+  return run_plain(d, cni_cuda_host->op_name(c->op), &j, od->dtype, od->dtype);
+}
+
+/* ---- inside of other kernels ---- */
+
+int cni_cuda_multiply(cni_cuda_device *d, const char *name, const cni_cuda_product *p)
+{
+  matrix a = {.data = (void *)(uintptr_t)p->a, .rows = p->m, .cols = p->k, .row = p->a_row, .col = p->a_col};
+  matrix b = {.data = (void *)(uintptr_t)p->b, .rows = p->k, .cols = p->n, .row = p->b_row, .col = p->b_col};
+  matrix y = {.data = p->y, .rows = p->m, .cols = p->n, .row = p->y_row, .col = 1};
+  kind what = {p->dtype, p->to, p->times};
+  int status = cni_cuda_blaslt() ? multiply(d, name, what, &a, &b, &y, 1, NULL) : CN_REFUSED;
+  if (status != CN_REFUSED) return status;
+  plain j = {a.data, b.data, y.data, p->m, p->n, p->k, 1, a.row, a.col, 0, b.row, b.col, 0, y.row, 1, 0};
+  return run_plain(d, name, &j, p->dtype, p->to);
 }
 
 const cn_kernel cni_cuda_matmul_kernels[] = {

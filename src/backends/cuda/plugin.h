@@ -282,13 +282,25 @@ static inline int cni_cuda_wide(int dtype)
 static inline bool cni_cuda_known(int dtype) { return dtype >= CN_BOOL && dtype <= CN_F64; }
 int cni_cuda_refuse(cn_call *c, const char *why);
 
+/* ---- products inside of other kernels (matmul.c) ---- */
+/* y (m, n) = a (m, k) b (k, n). Strides in elements; of a and b one of both is 1, y's columns are neighbours. */
+typedef struct cni_cuda_product {
+  const void *a, *b;
+  void *y;
+  int64_t m, n, k, a_row, a_col, b_row, b_col, y_row;
+  int dtype, to; /* of a and b, and of y: the same, or float32 where the others have 16 bits */
+  double times;  /* as many products like this one are to come: then it is worth trying which way is fastest */
+} cni_cuda_product;
+/* By cuBLASLt, or where that does not take it by a plain kernel; queued. m, n and k are above zero. */
+int cni_cuda_multiply(cni_cuda_device *d, const char *name, const cni_cuda_product *p);
+
 /* ---- kernels: one table per file ---- */
 #define CNI_CUDA_TABLES(X) \
   X(cni_cuda_pointwise_kernels) X(cni_cuda_reduce_kernels) X(cni_cuda_softmax_kernels) X(cni_cuda_norm_kernels) \
   X(cni_cuda_batch_norm_kernels) X(cni_cuda_loss_kernels) X(cni_cuda_index_kernels) X(cni_cuda_scan_kernels) \
   X(cni_cuda_sort_kernels) X(cni_cuda_create_kernels) X(cni_cuda_random_kernels) X(cni_cuda_window_kernels) \
   X(cni_cuda_grid_kernels) X(cni_cuda_pick_kernels) X(cni_cuda_conv_kernels) X(cni_cuda_attention_kernels) \
-  X(cni_cuda_matmul_kernels) X(cni_cuda_fallback_kernels)
+  X(cni_cuda_recurrent_kernels) X(cni_cuda_matmul_kernels) X(cni_cuda_fallback_kernels)
 #define CNI_CUDA_DECLARE(table) extern const cn_kernel table[];
 CNI_CUDA_TABLES(CNI_CUDA_DECLARE)
 /* Updates that were recorded one behind the other wait to be launched together: launches them. */

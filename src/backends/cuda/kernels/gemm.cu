@@ -1,14 +1,14 @@
 /* gemm.cu: matrix products where cuBLASLt is not there, or not for the type: integers, and every type of a machine with
  * the driver and NVRTC alone.
  *
- * T0 is the element type. A block makes a tile of 64 x 64 of one matrix of the batch, 16 of k at a time through shared
+ * T0 is the type of the operands' elements, T1 that of the result's. A block makes a tile of 64 x 64 of one matrix of the batch, 16 of k at a time through shared
  * memory; a thread has 4 x 4 of it. Invariant: each element is one chain over k. */
 #include "codegen/device.cuh"
 #include "common.cuh"
 
 struct gemm_job {
   const T0 *a, *b;
-  T0 *y;
+  T1 *y;
   i64 m, n, k, batch;
   i64 a_row, a_col, a_step, b_row, b_col, b_step, y_row, y_col, y_step; /* in elements */
 };
@@ -43,7 +43,7 @@ KERNEL(gemm, gemm_job)
     for (int i = 0; i < OWN; i++)
       for (int j = 0; j < OWN; j++) {
         const i64 r = row + tr * OWN + i, c = col + tc * OWN + j;
-        if (r < p.m && c < p.n) p.y[z * p.y_step + r * p.y_row + c * p.y_col] = put<T0>(sum[i][j]);
+        if (r < p.m && c < p.n) p.y[z * p.y_step + r * p.y_row + c * p.y_col] = put<T1>(sum[i][j]);
       }
   }
 }
