@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/dtype.h"
+#include "ops/api.gen.h"
 #include "ops/program.h"
 #include "plan.h"
 
@@ -214,7 +215,11 @@ static int spent_operand(const cni_plan *p, const cn_graph *g, const cni_gnode *
   return -1;
 }
 
-/* Formulas write over an operand that they are the last to read: less memory, which is in the cache already. One with
+/* May a result lie where any operand of its layout does? The gradient of cross entropy, too, is computed element by
+ * element from the scores, which alone have its layout. */
+static bool overwrites(const cni_gnode *n) { return is_formula(n) || n->info->id == CNI_OP_cross_entropy_rows_grad; }
+
+/* Such nodes write over an operand that they are the last to read: less memory, which is in the cache already. One with
  * several results does not: the first is written before others, which may be the operand itself, are computed. */
 static int write_over_operands(cni_plan *p, const cn_graph *g)
 {
@@ -224,7 +229,7 @@ static int write_over_operands(cni_plan *p, const cn_graph *g)
   for (size_t at = 0; at < g->nnodes; at++) {
     const cni_gnode *n = &g->nodes[p->order[at]];
     int v = n->out[0];
-    if (n->nout > 1 || !is_formula(n) || !cni_device_can(g->values[v].device, CN_CAN_INPLACE)) continue;
+    if (n->nout > 1 || !overwrites(n) || !cni_device_can(g->values[v].device, CN_CAN_INPLACE)) continue;
     if (p->values[v].root != v || !p->values[v].size || p->values[v].is_output) continue;
     int root = spent_operand(p, g, n, v, (int)at, last);
     if (root < 0) continue;

@@ -222,6 +222,10 @@ static void lifetimes(cni_plan *p, const cn_graph *g)
       extend(p, n->out[k], (int)at);
     }
   }
+  for (size_t i = 0; i < p->nvalues; i++) { /* a whole begins with the first of its pieces */
+    cni_planned *q = &p->values[i], *root = &p->values[q->root];
+    if (g->values[i].kind == CNI_VALUE_RESULT && root->size && q->first < root->first) root->first = q->first;
+  }
   for (size_t i = 0; i < g->noutputs; i++) extend(p, g->outputs[i], (int)g->nnodes);
   for (size_t i = 0; i < g->nleaves; i++)
     if (g->leaves[i].value >= 0) extend(p, g->leaves[i].value, (int)g->nnodes);
@@ -363,7 +367,10 @@ static int plan_nodes(cni_plan *p, const cn_graph *g, cn_tensor *const *inputs, 
   if (!status) status = cni_draw_offsets(p->draws, g, sizes);
   if (!status) status = plan_nested(p, g);
   if (!status) status = cni_plan_whole(p, g);
-  if (!status && !p->executable) alias_copies(p, g);
+  if (!status && !p->executable) {
+    alias_copies(p, g);
+    status = cni_plan_pieces(p, g);
+  }
   if (!status) status = cni_plan_order(p, g);
   if (status) return status;
   find_weights(p, g);

@@ -116,6 +116,9 @@ int cni_plan_order(cni_plan *p, const cn_graph *g);
 /* Per node: is it needed by states alone, and cannot fail? It then runs behind all others. 0 or CN_ERR_MEMORY. */
 int cni_find_tail(bool *tail, const cn_graph *g);
 
+/* pieces.c: lets what is joined be made where it belongs. 0 or CN_ERR_MEMORY. */
+int cni_plan_pieces(cni_plan *p, const cn_graph *g);
+
 /* passes/memplan.c: gives every value that needs memory its offset; returns the block's size (0 with the error set
  * when there is no memory to plan with). */
 size_t cni_memplan(cni_planned *values, size_t n);

@@ -35,6 +35,8 @@ const char *const cni_op_names[] = {
     "adaptive_max_pool3d",
     "adaptive_max_pool3d_with_indices",
     "add",
+    "add_norm",
+    "add_norm_backward",
     "addbmm",
     "addcdiv",
     "addcmul",
@@ -669,6 +671,11 @@ const char *const cni_op_docs[] = {
     " W).",
     "adaptive_max_pool3d, and where in its volume each largest element was.",
     "input + alpha * other, broadcast.",
+    "native_layer_norm (centered) or native_rms_norm of sum = input + other, and its result in "
+    "dtype: graphs are rewritten to it where a device does all of that in one pass. Empty: sum "
+    "without other, mean of RMS norm.",
+    "Gradients of native_layer_norm, or of native_rms_norm where mean is None: other is added to "
+    "grad_input, and low is that sum in dtype. Results whose output_mask is 0 come back empty.",
     "beta * input + alpha * the sum of bmm(batch1, batch2) over the batch. With beta 0 input is "
     "not looked at.",
     "input + value * tensor1 / tensor2.",
@@ -1913,6 +1920,42 @@ cn_tensor *cn_add_with(cn_tensor *input, cn_tensor *other, const cn_add_opts *op
 cn_tensor *cn_add_inplace_with(cn_tensor *input, cn_tensor *other, const cn_add_opts *opts)
 {
   return run_add(input, other, opts, input);
+}
+
+int cn_add_norm(cn_tensor **output, cn_tensor **sum, cn_tensor **mean, cn_tensor **rstd,
+                cn_tensor *input, cn_tensor *other, const int64_t *normalized_shape,
+                size_t nnormalized_shape, cn_tensor *weight, cn_tensor *bias, double eps,
+                bool centered, cn_dtype dtype)
+{
+  cn_tensor *results[4] = {NULL};
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(other),
+                     cn_v_ints(normalized_shape, nnormalized_shape), cn_v_tensor(weight),
+                     cn_v_tensor(bias), cn_v_float(eps), cn_v_bool(centered), cn_v_int(dtype)};
+  int status = cni_applyn(CNI_OP_add_norm, args, 8, results, 4);
+  if (output) *output = results[0];
+  if (sum) *sum = results[1];
+  if (mean) *mean = results[2];
+  if (rstd) *rstd = results[3];
+  return status;
+}
+
+int cn_add_norm_backward(cn_tensor **grad_input, cn_tensor **low, cn_tensor **grad_weight,
+                         cn_tensor **grad_bias, cn_tensor *grad_out, cn_tensor *input,
+                         const int64_t *normalized_shape, size_t nnormalized_shape, cn_tensor *mean,
+                         cn_tensor *rstd, cn_tensor *weight, cn_tensor *other,
+                         const int64_t *output_mask, size_t noutput_mask, cn_dtype dtype)
+{
+  cn_tensor *results[4] = {NULL};
+  cn_value args[] = {cn_v_tensor(grad_out), cn_v_tensor(input),
+                     cn_v_ints(normalized_shape, nnormalized_shape), cn_v_tensor(mean),
+                     cn_v_tensor(rstd), cn_v_tensor(weight), cn_v_tensor(other),
+                     cn_v_ints(output_mask, noutput_mask), cn_v_int(dtype)};
+  int status = cni_applyn(CNI_OP_add_norm_backward, args, 9, results, 4);
+  if (grad_input) *grad_input = results[0];
+  if (low) *low = results[1];
+  if (grad_weight) *grad_weight = results[2];
+  if (grad_bias) *grad_bias = results[3];
+  return status;
 }
 
 static cn_tensor *run_addbmm(cn_tensor *input, cn_tensor *batch1, cn_tensor *batch2,

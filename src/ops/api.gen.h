@@ -27,6 +27,8 @@ enum cni_op_id {
   CNI_OP_adaptive_max_pool3d,
   CNI_OP_adaptive_max_pool3d_with_indices,
   CNI_OP_add,
+  CNI_OP_add_norm,
+  CNI_OP_add_norm_backward,
   CNI_OP_addbmm,
   CNI_OP_addcdiv,
   CNI_OP_addcmul,

@@ -228,6 +228,102 @@ static int backward_decompose(cn_call *c, bool centered)
 static int layer_norm_backward_decompose(cn_call *c) { return backward_decompose(c, true); }
 static int rms_norm_backward_decompose(cn_call *c) { return backward_decompose(c, false); }
 
+/* ---- norms with the addition before them and the cast behind them ---- */
+
+static int check_like(const cn_call *c, const cn_tensor *t, const cn_desc *x, const char *what)
+{
+  if (!t || (cni_same_shape(t->d.ndim, t->d.shape, x->ndim, x->shape) && cni_dtype_is_float(t->d.dtype)))
+    return CN_OK;
+  return cn_call_fail(c, CN_ERR_SHAPE, "%s must be floating-point, of the input's shape", what);
+}
+
+static int check_low(const cn_call *c, int dtype)
+{
+  return cni_dtype_is_float(dtype) ? CN_OK : cn_call_fail(c, CN_ERR_DTYPE, "dtype must be floating-point");
+}
+
+/* add_norm(input, other, normalized_shape, weight, bias, eps, centered, dtype) -> (output, sum, mean, rstd) */
+static int add_norm_infer(cn_call *c)
+{
+  const cn_desc *x = &c->in[0]->d;
+  const cn_value *shape = &c->args[2];
+  const int64_t none = 0;
+  int status = check_normalized(c, x, shape), dtype = (int)cni_arg_int(c->args, 7), wide = cni_wide_type(x->dtype);
+  if (!status) status = check_like(c, c->in[1], x, "other");
+  if (!status) status = check_affine(c, c->in[2], "weight", shape);
+  if (!status) status = check_affine(c, c->in[3], "bias", shape);
+  if (!status) status = check_low(c, dtype);
+  if (!status) status = cn_call_result(c, 0, dtype, x->ndim, x->shape);
+  if (!status)
+    status = c->in[1] ? cn_call_result(c, 1, x->dtype, x->ndim, x->shape) : cn_call_result(c, 1, x->dtype, 1, &none);
+  if (!status) status = cni_arg_bool(c->args, 6) ? stats_result(c, 2, shape->n) : cn_call_result(c, 2, wide, 1, &none);
+  return status ? status : stats_result(c, 3, shape->n);
+}
+
+static int add_norm_decompose(cn_call *c)
+{
+  const cn_value *shape = &c->args[2];
+  bool centered = cni_arg_bool(c->args, 6);
+  double eps = cni_arg_float(c->args, 5);
+  cn_tensor *x = c->in[0], *y = NULL;
+  if (c->in[1]) x = cni_in_type(cn_add(x, c->in[1]), x->d.dtype);
+  if (centered) {
+    cn_native_layer_norm(&y, &c->out[2], &c->out[3], x, shape->u.is, (size_t)shape->n, c->in[2], c->in[3], eps);
+  } else {
+    cn_native_rms_norm(&y, &c->out[3], x, shape->u.is, (size_t)shape->n, c->in[2], eps);
+    if (c->in[3]) y = cn_add(y, c->in[3]);
+    c->out[2] = cni_norm_or_empty(c, 2, false, NULL);
+  }
+  c->out[0] = cni_in_type(y, c->spec[0].dtype);
+  c->out[1] = cni_norm_or_empty(c, 1, c->in[1] != NULL, x);
+  return cn_err();
+}
+
+/* add_norm_backward(grad_out, input, normalized_shape, mean, rstd, weight, other, output_mask, dtype)
+ * -> (grad_input, low, grad_weight, grad_bias) */
+static int add_norm_backward_infer(cn_call *c)
+{
+  const cn_desc *x = &c->in[1]->d;
+  const cn_value *shape = &c->args[2], *mask = &c->args[7];
+  int dtype = (int)cni_arg_int(c->args, 8), type = c->in[4] ? c->in[4]->d.dtype : x->dtype;
+  int status = check_normalized(c, x, shape);
+  int64_t rows = 1;
+  for (int i = 0; !status && i < x->ndim - shape->n; i++) rows *= x->shape[i];
+  if (!status) status = check_like(c, c->in[0], x, "the gradient");
+  if (!status) status = check_like(c, c->in[5], x, "other");
+  for (int i = 2; !status && i < 4; i++)
+    if (c->in[i] && (c->in[i]->d.numel != rows || c->in[i]->d.dtype != cni_wide_type(x->dtype)))
+      return cn_call_fail(c, CN_ERR_SHAPE, "mean and rstd must be those of the forward op");
+  if (!status) status = check_affine(c, c->in[4], "weight", shape);
+  if (!status) status = check_low(c, dtype);
+  for (int i = 0; i < 2 && !status; i++)
+    status = cni_masked_result(c, i, mask, i ? dtype : x->dtype, x->ndim, x->shape);
+  for (int i = 2; i < 4 && !status; i++) status = cni_masked_result(c, i, mask, type, shape->n, shape->u.is);
+  return status;
+}
+
+static int add_norm_backward_decompose(cn_call *c)
+{
+  const cn_value *shape = &c->args[2], *mask = &c->args[7];
+  int64_t leading[CN_MAX_DIMS];
+  int ndim = cn_ndim(c->in[1]);
+  cn_ints lead = cni_dims_list((1u << (ndim - shape->n)) - 1, ndim, leading);
+  bool want[4];
+  for (int i = 0; i < 4; i++) want[i] = i < mask->n && mask->u.is[i];
+  const int64_t parts[3] = {want[0] || want[1], want[2], want[3] && c->in[2]};
+  cn_tensor *g = cni_in_type(c->in[0], c->in[1]->d.dtype), *gx = NULL, *gw = NULL, *gb = NULL;
+  if (c->in[2])
+    cn_native_layer_norm_backward(&gx, &gw, &gb, g, c->in[1], shape->u.is, (size_t)shape->n, c->in[2], c->in[3],
+                                  c->in[4], parts, 3);
+  else
+    cn_native_rms_norm_backward(&gx, &gw, g, c->in[1], shape->u.is, (size_t)shape->n, c->in[3], c->in[4], parts, 2);
+  if (!c->in[2] && want[3]) gb = lead.n ? cn_sum(g, .dim = lead) : g;
+  if (c->in[5] && parts[0]) gx = cni_in_type(cn_add(c->in[5], gx), c->in[1]->d.dtype);
+  cn_tensor *const all[] = {gx, gx, gw, gb};
+  for (int i = 0; i < 4; i++) c->out[i] = cni_norm_or_empty(c, i, want[i], all[i]);
+  return cn_err();
+}
+
 /* ---- the public ops ---- */
 
 /* layer_norm(input, normalized_shape, weight, bias, eps) */
@@ -299,6 +395,17 @@ const cn_op cni_norm_ops[] = {
           "Tensor? weight, int[] output_mask) -> (Tensor grad_input, Tensor grad_weight) ; internal tuple",
    .doc = "Gradients of native_rms_norm; those whose output_mask is 0 come back empty. Has no gradient of its own.",
    .flags = CN_OP_NO_GRAD, .infer = rms_norm_backward_infer, .decompose = rms_norm_backward_decompose},
+  {.sig = "add_norm(Tensor input, Tensor? other, int[] normalized_shape, Tensor? weight, Tensor? bias, float eps, "
+          "bool centered, dtype dtype) -> (Tensor output, Tensor sum, Tensor mean, Tensor rstd) ; internal tuple",
+   .doc = "native_layer_norm (centered) or native_rms_norm of sum = input + other, and its result in dtype: graphs are "
+          "rewritten to it where a device does all of that in one pass. Empty: sum without other, mean of RMS norm.",
+   .flags = CN_OP_NO_GRAD, .infer = add_norm_infer, .decompose = add_norm_decompose},
+  {.sig = "add_norm_backward(Tensor grad_out, Tensor input, int[] normalized_shape, Tensor? mean, Tensor rstd, "
+          "Tensor? weight, Tensor? other, int[] output_mask, dtype dtype) "
+          "-> (Tensor grad_input, Tensor low, Tensor grad_weight, Tensor grad_bias) ; internal tuple",
+   .doc = "Gradients of native_layer_norm, or of native_rms_norm where mean is None: other is added to grad_input, and "
+          "low is that sum in dtype. Results whose output_mask is 0 come back empty.",
+   .flags = CN_OP_NO_GRAD, .infer = add_norm_backward_infer, .decompose = add_norm_backward_decompose},
   {.sig = "local_response_norm(Tensor input, int size, float alpha=1e-4, float beta=0.75, float k=1.0) -> Tensor ; nn",
    .doc = "Divides each element by (k + alpha * m) to the power of beta, where m is the mean of the squares of `size` "
           "neighbouring channels. input: (N, C, ...).",

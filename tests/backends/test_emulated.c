@@ -314,6 +314,66 @@ static void sequences(void **state)
   cn_scope_end(s);
 }
 
+/* A norm between the addition of 16 bits to a residual stream and a cast, and its gradient between a cast and the
+ * addition of the stream's gradient: in: stream, what is added, gradient of the result, gradient of the stream. */
+typedef struct normed {
+  bool layer;
+  cn_tensor *w, *b;
+} normed;
+
+static int residual_norm(cn_tensor **out, cn_tensor *const *in, void *payload)
+{
+  const normed *n = payload;
+  const int64_t shape[] = {cn_size(in[0], -1)}, mask[] = {1, 1, 1};
+  cn_tensor *sum = cn_add(in[0], in[1]), *y = NULL, *mean = NULL, *rstd = NULL, *gx = NULL;
+  cn_tensor *g = cn_cast(in[2], cn_dtype_of(in[0]));
+  if (n->layer) {
+    cn_native_layer_norm(&y, &mean, &rstd, sum, shape, 1, n->w, n->b, 1e-5);
+    cn_native_layer_norm_backward(&gx, &out[3], &out[4], g, sum, shape, 1, mean, rstd, n->w, mask, 3);
+  } else {
+    cn_native_rms_norm(&y, &rstd, sum, shape, 1, n->w, 1e-5);
+    cn_native_rms_norm_backward(&gx, &out[3], g, sum, shape, 1, rstd, n->w, mask, 2);
+    out[4] = cn_mul(sum, cn_num(2));
+  }
+  out[0] = cn_cast(y, cn_dtype_of(in[1]));
+  out[1] = cn_add(in[3], gx);
+  out[2] = cn_cast(out[1], cn_dtype_of(in[1]));
+  out[5] = cn_mul(sum, out[1]);
+  return cn_err();
+}
+
+/* Graphs have one node each for all of that, and results to the bit. */
+static void norms(void **state)
+{
+  (void)state;
+  need_device();
+  static const int64_t widths[] = {33, 64, 768, 1500, 1504, 9000}; /* a warp's, a block's, too long to keep */
+  for (int i = 0; i < 12; i++) {
+    cn_scope *s = cn_scope_begin();
+    const int64_t rows = 5, n = widths[i % 6];
+    cn_dtype low = i % 2 ? CN_BF16 : CN_F16;
+    cn_seed((uint64_t)i);
+    cn_tensor *in[4], *want[6], *have[6];
+    for (int k = 0; k < 4; k++)
+      in[k] = there(cn_cast(cn_randn(CN_SHAPE(rows, n)), k == 1 || k == 2 ? low : CN_F32));
+    normed by = {i < 6, there(cn_randn(CN_SHAPE(n))), there(cn_randn(CN_SHAPE(n)))};
+    cn_graph *g = cn_trace(residual_norm, 6, in, 4, &by);
+    assert_non_null(g);
+    assert_true(cn_graph_optimise(g) >= 0 && cn_graph_fuse(g, true) >= 0);
+    char *text = cn_graph_to_string(g);
+    assert_non_null(strstr(text, " add_norm("));
+    assert_non_null(strstr(text, " add_norm_backward("));
+    assert_null(strstr(text, " native_"));
+    assert_null(strstr(text, " cast("));
+    cn_string_free(text);
+    assert_int_equal(residual_norm(want, in, &by), 0);
+    assert_int_equal(cn_graph_run(have, g, in), 0);
+    for (int k = 0; k < 6; k++) close_to("a fused norm", cn_to_device(want[k], CN_CPU), have[k], 0);
+    cn_graph_free(g);
+    cn_scope_end(s);
+  }
+}
+
 /* A step with random numbers and a rate in host memory, recorded at its second run, at five rates. */
 typedef struct stepping {
   cn_tensor *w, *rate;
@@ -453,6 +513,6 @@ int main(int argc, char **argv)
                                      cmocka_unit_test(channels), cmocka_unit_test(blocks), cmocka_unit_test(lines),
                                      cmocka_unit_test(sequences),
                                      cmocka_unit_test(places), cmocka_unit_test(images), cmocka_unit_test(recordings),
-                                     cmocka_unit_test(updates)};
+                                     cmocka_unit_test(updates), cmocka_unit_test(norms)};
   return cmocka_run_group_tests(tests, set_up, NULL);
 }

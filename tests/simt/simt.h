@@ -123,6 +123,8 @@ static inline unsigned long long __umul64hi(unsigned long long a, unsigned long 
 {
   return (unsigned long long)((unsigned __int128)a * b >> 64);
 }
+static inline float __fadd_rn(float a, float b) { return a + b; }
+static inline double __dadd_rn(double a, double b) { return a + b; }
 static inline float rsqrtf(float x) { return 1 / sqrtf(x); }
 #define __expf expf
 #define __logf logf

@@ -116,6 +116,25 @@ CN_API int cn_adamax_update_inplace_with(cn_tensor *param, cn_tensor *exp_avg, c
 CN_API cn_tensor *cn_adaptive_avg_pool2d_backward(cn_tensor *grad, const int64_t *input_size,
                                                   size_t ninput_size);
 
+/* native_layer_norm (centered) or native_rms_norm of sum = input + other, and its result in
+ * dtype: graphs are rewritten to it where a device does all of that in one pass. Empty: sum
+ * without other, mean of RMS norm.
+ * other and weight and bias may be NULL. Results that are not wanted may be NULL. */
+CN_API int cn_add_norm(cn_tensor **output, cn_tensor **sum, cn_tensor **mean, cn_tensor **rstd,
+                       cn_tensor *input, cn_tensor *other, const int64_t *normalized_shape,
+                       size_t nnormalized_shape, cn_tensor *weight, cn_tensor *bias, double eps,
+                       bool centered, cn_dtype dtype);
+
+/* Gradients of native_layer_norm, or of native_rms_norm where mean is None: other is added to
+ * grad_input, and low is that sum in dtype. Results whose output_mask is 0 come back empty.
+ * mean and weight and other may be NULL. Results that are not wanted may be NULL. */
+CN_API int cn_add_norm_backward(cn_tensor **grad_input, cn_tensor **low, cn_tensor **grad_weight,
+                                cn_tensor **grad_bias, cn_tensor *grad_out, cn_tensor *input,
+                                const int64_t *normalized_shape, size_t nnormalized_shape,
+                                cn_tensor *mean, cn_tensor *rstd, cn_tensor *weight,
+                                cn_tensor *other, const int64_t *output_mask, size_t noutput_mask,
+                                cn_dtype dtype);
+
 /* param * decay - rate * direction. */
 CN_API cn_tensor *cn_advance(cn_tensor *param, cn_tensor *direction, cn_tensor *rate,
                              cn_tensor *decay);

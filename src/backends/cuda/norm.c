@@ -1,7 +1,7 @@
-/* norm.c: layer norm and RMS norm, forward and backward.
+/* norm.c: layer norm and RMS norm, forward and backward, also with the additions and casts around them.
  *
  * Place in the flow: launches of kernels/norm.cu over rows of normalized_shape. Invariant: weight and bias come in one
- * type; rows are row-major, or copied so. */
+ * type; rows are row-major, or copied so; what is added and what results is of the rows' type, or a smaller one. */
 #include <string.h>
 
 #include "plugin.h"
@@ -12,7 +12,9 @@ enum { PIECES_PER_UNIT = 6, LEAST_ROWS = 32, THREADS_PER_UNIT = 1024, SUM_THREAD
 /* As in kernels/norm.cu. */
 typedef struct job {
   const void *x, *g, *w, *b;
-  void *y, *mean, *rstd, *partial, *gw, *gb;
+  void *y;
+  const void *add;
+  void *sum, *mean, *rstd, *partial, *gw, *gb;
   int64_t rows, n, piece, pieces;
   double eps;
   int32_t aligned, stash;
@@ -21,13 +23,19 @@ typedef struct job {
 typedef struct call {
   cni_cuda_device *d;
   const char *name, *kind;
-  int x_type, w_type;
+  int x_type, w_type, g_type, y_type;
 } call;
+
+static cni_cuda_code code_of(const call *c, const char *entry)
+{
+  return (cni_cuda_code){.file = "norm.cu", .entry = entry, .types = {c->x_type, c->w_type, c->g_type, c->y_type},
+                         .op = c->kind};
+}
 
 static cni_cuda_rows plan(const call *c, const job *j, int inputs)
 {
-  const void *pointers[] = {j->x, j->g, j->w, j->b, j->y};
-  cni_cuda_rows r = cni_cuda_rows_plan(c->d, j->rows, j->n, c->x_type, c->x_type, inputs, pointers, 5);
+  const void *pointers[] = {j->x, j->g, j->w, j->b, j->y, j->add, j->sum};
+  cni_cuda_rows r = cni_cuda_rows_plan(c->d, j->rows, j->n, c->x_type, c->x_type, inputs, pointers, 7);
   /* A pack of weights may be wider than 16 bytes, and then must lie so. */
   size_t wide = cn_element_size(c->w_type) / cn_element_size(c->x_type);
   if (wide > 1)
@@ -37,7 +45,7 @@ static cni_cuda_rows plan(const call *c, const job *j, int inputs)
 
 static int launch_rows(const call *c, job *j, const char *entry, cni_cuda_rows r)
 {
-  cni_cuda_code code = {.file = "norm.cu", .entry = entry, .types = {c->x_type, c->w_type}, .op = c->kind};
+  cni_cuda_code code = code_of(c, entry);
   code.number = r.packs;
   code.threads = r.grid.threads;
   j->aligned = r.aligned;
@@ -52,45 +60,80 @@ static int64_t row_length(const cn_value *shape)
   return n;
 }
 
-/* ---- forward: (input, normalized_shape, weight, bias, eps) -> (output, mean, rstd), or without bias and mean ---- */
+/* ---- forward ---- */
 
-static int forward(cn_call *c, const char *kind)
+/* What an op's call is made of; tensors that are not there are NULL. */
+typedef struct forward_call {
+  const char *kind;
+  const cn_tensor *x, *other, *w, *b;
+  const cn_value *shape, *eps;
+  cn_tensor *y, *sum, *mean, *rstd;
+} forward_call;
+
+static const cn_desc *desc(const cn_tensor *t) { return t ? cn_desc_of(t) : NULL; }
+static bool is_wider(const cn_desc *d, const cn_desc *than)
 {
-  bool layer = !strcmp(kind, "layer");
-  const cn_desc *x = cn_desc_of(c->in[0]), *w = c->in[1] ? cn_desc_of(c->in[1]) : NULL;
-  const cn_desc *b = layer && c->in[2] ? cn_desc_of(c->in[2]) : NULL, *y = cn_desc_of(c->out[0]);
-  const cn_value *eps = &c->args[layer ? 4 : 3];
-  call k = {cni_cuda_of(c), cni_cuda_host->op_name(c->op), kind, x->dtype, w ? w->dtype : b ? b->dtype : x->dtype};
-  cni_cuda_operand ox = {0}, ow = {0}, ob = {0}, oy = {0};
+  return d && cn_element_size(d->dtype) > cn_element_size(than->dtype);
+}
+
+static int forward(cn_call *c, const forward_call *f)
+{
+  const cn_desc *x = desc(f->x), *other = desc(f->other), *w = desc(f->w), *b = desc(f->b), *y = desc(f->y);
+  call k = {cni_cuda_of(c), cni_cuda_host->op_name(c->op), f->kind, x->dtype, w ? w->dtype : b ? b->dtype : x->dtype,
+            other ? other->dtype : x->dtype, y->dtype};
+  cni_cuda_operand ox = {0}, oo = {0}, ow = {0}, ob = {0}, oy = {0}, os = {0};
   job j;
   if (!k.d) return CN_ERR_DEVICE;
   if (x->numel == 0) return cni_cuda_refuse(c, "nothing to normalise");
+  if (is_wider(other, x) || is_wider(y, x)) return cni_cuda_refuse(c, "types wider than the input's");
   memset(&j, 0, sizeof j);
-  j.n = row_length(&c->args[1]);
+  j.n = row_length(f->shape);
   j.rows = x->numel / j.n;
-  j.eps = eps->tag == CN_V_FLOAT ? eps->u.f : (double)eps->u.i;
-  j.mean = layer ? cn_desc_of(c->out[1])->data : NULL;
-  j.rstd = cn_desc_of(c->out[layer ? 2 : 1])->data;
+  j.eps = f->eps->tag == CN_V_FLOAT ? f->eps->u.f : (double)f->eps->u.i;
+  j.mean = f->mean ? cn_desc_of(f->mean)->data : NULL;
+  j.rstd = cn_desc_of(f->rstd)->data;
   int status = cni_cuda_take(&ox, k.d, k.name, x, 0);
+  if (!status && other) status = cni_cuda_take(&oo, k.d, k.name, other, 0);
   if (!status && w) status = cni_cuda_take(&ow, k.d, k.name, w, 0);
   if (!status && b) status = cni_cuda_take(&ob, k.d, k.name, b, k.w_type);
   if (!status) status = cni_cuda_room(&oy, k.d, k.name, y, 0);
-  j.x = ox.data, j.w = ow.data, j.b = ob.data, j.y = oy.data;
+  if (!status && other) status = cni_cuda_room(&os, k.d, k.name, desc(f->sum), 0);
+  j.x = ox.data, j.g = oo.data, j.w = ow.data, j.b = ob.data, j.y = oy.data, j.sum = os.data;
   if (!status) status = launch_rows(&k, &j, "norm_forward", plan(&k, &j, 1));
   cni_cuda_drop(&ox, k.d);
+  cni_cuda_drop(&oo, k.d);
   cni_cuda_drop(&ow, k.d);
   cni_cuda_drop(&ob, k.d);
+  if (os.desc) status = cni_cuda_give(&os, k.d, k.name, status);
   return cni_cuda_give(&oy, k.d, k.name, status);
 }
-static int layer_norm_kernel(cn_call *c) { return forward(c, "layer"); }
-static int rms_norm_kernel(cn_call *c) { return forward(c, "rms"); }
+
+/* (input, normalized_shape, weight, bias, eps) -> (output, mean, rstd) */
+static int layer_norm_kernel(cn_call *c)
+{
+  return forward(c, &(forward_call){"layer", c->in[0], NULL, c->in[1], c->in[2], &c->args[1], &c->args[4], c->out[0],
+                                    NULL, c->out[1], c->out[2]});
+}
+/* (input, normalized_shape, weight, eps) -> (output, rstd) */
+static int rms_norm_kernel(cn_call *c)
+{
+  return forward(c, &(forward_call){"rms", c->in[0], NULL, c->in[1], NULL, &c->args[1], &c->args[3], c->out[0], NULL,
+                                    NULL, c->out[1]});
+}
+/* (input, other, normalized_shape, weight, bias, eps, centered, dtype) -> (output, sum, mean, rstd) */
+static int add_norm_kernel(cn_call *c)
+{
+  bool layer = c->args[6].u.i != 0;
+  return forward(c, &(forward_call){layer ? "layer" : "rms", c->in[0], c->in[1], c->in[2], c->in[3], &c->args[2],
+                                    &c->args[5], c->out[0], c->out[1], layer ? c->out[2] : NULL, c->out[3]});
+}
 
 /* ---- backward ---- */
 
 /* Adds up the pieces' sums to the gradients of weight and bias. */
 static int join(const call *k, job *j)
 {
-  cni_cuda_code code = {.file = "norm.cu", .entry = "norm_affine_join", .types = {k->x_type, k->w_type}, .op = k->kind};
+  cni_cuda_code code = code_of(k, "norm_affine_join");
   return cni_cuda_run(k->d, k->name, &code, (cni_cuda_grid){(j->n + WARP - 1) / WARP, 2, CNI_CUDA_THREADS, 0}, j);
 }
 
@@ -112,7 +155,7 @@ static int affine(const call *k, job *j)
   size_t bytes = partial_bytes(k, j);
   j->partial = cni_cuda_scratch(k->d, k->name, bytes);
   if (!j->partial) return CN_ERR_MEMORY;
-  cni_cuda_code code = {.file = "norm.cu", .entry = "norm_affine", .types = {k->x_type, k->w_type}, .op = k->kind};
+  cni_cuda_code code = code_of(k, "norm_affine");
   int status = cni_cuda_run(k->d, k->name, &code, (cni_cuda_grid){columns, j->pieces, CNI_CUDA_THREADS, 0}, j);
   if (!status) status = join(k, j);
   cni_cuda_free(k->d, j->partial, bytes);
@@ -144,7 +187,7 @@ static int launch_backward(const call *k, job *j)
 {
   bool sums = j->gw || j->gb;
   int status = CN_OK;
-  if (j->y) {
+  if (j->y || j->sum) {
     cni_cuda_rows r = plan(k, j, 2);
     if (sums && r.packs) return all_at_once(k, j, r);
     status = launch_rows(k, j, "norm_backward", r);
@@ -152,49 +195,79 @@ static int launch_backward(const call *k, job *j)
   return !status && sums ? affine(k, j) : status;
 }
 
-static bool wanted(const cn_value *mask, int i) { return i < mask->n && mask->u.is[i]; }
+/* What an op's call is made of; tensors that are not there, or not wanted, are NULL. */
+typedef struct backward_call {
+  const char *kind;
+  const cn_tensor *g, *x, *mean, *rstd, *w, *other;
+  const cn_value *shape;
+  cn_tensor *gx, *low, *gw, *gb;
+} backward_call;
 
-/* (grad_out, input, normalized_shape, mean, rstd, weight, output_mask) -> (grad_input, grad_weight, grad_bias), or
- * without mean and bias */
-static int backward(cn_call *c, const char *kind)
+static int backward(cn_call *c, const backward_call *f)
 {
-  bool layer = !strcmp(kind, "layer");
-  const cn_desc *g = cn_desc_of(c->in[0]), *x = cn_desc_of(c->in[1]), *w = NULL;
-  const cn_value *mask = &c->args[layer ? 6 : 5];
-  int last = layer ? 4 : 3;
-  if (c->in[last]) w = cn_desc_of(c->in[last]);
-  call k = {cni_cuda_of(c), cni_cuda_host->op_name(c->op), kind, x->dtype, w ? w->dtype : x->dtype};
-  cni_cuda_operand ox = {0}, og = {0}, ow = {0}, om = {0}, or = {0}, oy = {0};
+  enum { X, G, W, MEAN, RSTD, ADD, INPUTS };
+  const cn_desc *x = desc(f->x), *low = desc(f->low);
+  const cn_desc *in[INPUTS] = {x, desc(f->g), desc(f->w), desc(f->mean), desc(f->rstd), desc(f->other)};
+  call k = {cni_cuda_of(c), cni_cuda_host->op_name(c->op), f->kind, x->dtype, in[W] ? in[W]->dtype : x->dtype,
+            is_wider(in[G], x) ? x->dtype : in[G]->dtype, low ? low->dtype : x->dtype};
+  cni_cuda_operand o[INPUTS] = {{0}}, os = {0}, ol = {0};
   job j;
+  int status = CN_OK;
   if (!k.d) return CN_ERR_DEVICE;
   if (x->numel == 0) return cni_cuda_refuse(c, "nothing to normalise");
+  if (is_wider(low, x) || (in[ADD] && in[ADD]->dtype != x->dtype)) return cni_cuda_refuse(c, "types of another width");
   memset(&j, 0, sizeof j);
-  j.n = row_length(&c->args[2]);
+  j.n = row_length(f->shape);
   j.rows = x->numel / j.n;
-  int status = cni_cuda_take(&ox, k.d, k.name, x, 0);
-  if (!status) status = cni_cuda_take(&og, k.d, k.name, g, k.x_type);
-  if (!status && w) status = cni_cuda_take(&ow, k.d, k.name, w, 0);
-  if (!status && layer) status = cni_cuda_take(&om, k.d, k.name, cn_desc_of(c->in[2]), 0);
-  if (!status) status = cni_cuda_take(&or, k.d, k.name, cn_desc_of(c->in[layer ? 3 : 2]), 0);
-  if (!status && wanted(mask, 0)) status = cni_cuda_room(&oy, k.d, k.name, cn_desc_of(c->out[0]), 0);
-  j.x = ox.data, j.g = og.data, j.w = ow.data, j.mean = om.data, j.rstd = or.data, j.y = oy.data;
-  if (wanted(mask, 1)) j.gw = cn_desc_of(c->out[1])->data;
-  if (layer && wanted(mask, 2)) j.gb = cn_desc_of(c->out[2])->data;
+  for (int i = 0; i < INPUTS && !status; i++)
+    if (in[i]) status = cni_cuda_take(&o[i], k.d, k.name, in[i], i == G ? k.g_type : 0);
+  if (!status && f->gx) status = cni_cuda_room(&os, k.d, k.name, desc(f->gx), 0);
+  if (!status && f->low) status = cni_cuda_room(&ol, k.d, k.name, low, 0);
+  j.x = o[X].data, j.g = o[G].data, j.w = o[W].data, j.mean = o[MEAN].data, j.rstd = o[RSTD].data;
+  j.add = o[ADD].data, j.sum = os.data, j.y = ol.data;
+  j.gw = f->gw ? cn_desc_of(f->gw)->data : NULL;
+  j.gb = f->gb ? cn_desc_of(f->gb)->data : NULL;
   if (!status) status = launch_backward(&k, &j);
-  cni_cuda_drop(&ox, k.d);
-  cni_cuda_drop(&og, k.d);
-  cni_cuda_drop(&ow, k.d);
-  cni_cuda_drop(&om, k.d);
-  cni_cuda_drop(&or, k.d);
-  return oy.desc ? cni_cuda_give(&oy, k.d, k.name, status) : status;
+  for (int i = 0; i < INPUTS; i++) cni_cuda_drop(&o[i], k.d);
+  if (os.desc) status = cni_cuda_give(&os, k.d, k.name, status);
+  return ol.desc ? cni_cuda_give(&ol, k.d, k.name, status) : status;
 }
-static int layer_norm_backward_kernel(cn_call *c) { return backward(c, "layer"); }
-static int rms_norm_backward_kernel(cn_call *c) { return backward(c, "rms"); }
+
+static cn_tensor *if_wanted(const cn_call *c, const cn_value *mask, int i)
+{
+  return i < mask->n && mask->u.is[i] ? c->out[i] : NULL;
+}
+
+/* (grad_out, input, normalized_shape, mean, rstd, weight, output_mask) -> (grad_input, grad_weight, grad_bias) */
+static int layer_norm_backward_kernel(cn_call *c)
+{
+  const cn_value *mask = &c->args[6];
+  return backward(c, &(backward_call){"layer", c->in[0], c->in[1], c->in[2], c->in[3], c->in[4], NULL, &c->args[2],
+                                      if_wanted(c, mask, 0), NULL, if_wanted(c, mask, 1), if_wanted(c, mask, 2)});
+}
+/* The same without mean and grad_bias. */
+static int rms_norm_backward_kernel(cn_call *c)
+{
+  const cn_value *mask = &c->args[5];
+  return backward(c, &(backward_call){"rms", c->in[0], c->in[1], NULL, c->in[2], c->in[3], NULL, &c->args[2],
+                                      if_wanted(c, mask, 0), NULL, if_wanted(c, mask, 1), NULL});
+}
+/* (grad_out, input, normalized_shape, mean, rstd, weight, other, output_mask, dtype)
+ * -> (grad_input, low, grad_weight, grad_bias) */
+static int add_norm_backward_kernel(cn_call *c)
+{
+  const cn_value *mask = &c->args[7];
+  return backward(c, &(backward_call){c->in[2] ? "layer" : "rms", c->in[0], c->in[1], c->in[2], c->in[3], c->in[4],
+                                      c->in[5], &c->args[2], if_wanted(c, mask, 0), if_wanted(c, mask, 1),
+                                      if_wanted(c, mask, 2), if_wanted(c, mask, 3)});
+}
 
 const cn_kernel cni_cuda_norm_kernels[] = {
     {"native_layer_norm", "norm.cu", layer_norm_kernel},
     {"native_layer_norm_backward", "norm.cu", layer_norm_backward_kernel},
     {"native_rms_norm", "norm.cu", rms_norm_kernel},
     {"native_rms_norm_backward", "norm.cu", rms_norm_backward_kernel},
+    {"add_norm", "norm.cu", add_norm_kernel},
+    {"add_norm_backward", "norm.cu", add_norm_backward_kernel},
     {NULL, NULL, NULL},
 };

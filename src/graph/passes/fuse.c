@@ -424,6 +424,6 @@ int cn_graph_fuse(cn_graph *g, bool exact)
   if (cn_err()) return cn_err();
   if (!g) return cni_fail(CN_ERR_TYPE, "graph_fuse: the graph is NULL");
   int held = fuse_held(g, exact), norms = held < 0 ? held : cni_norms_join(g, exact);
-  int own = norms < 0 ? norms : fuse_nodes(g, exact);
-  return own < 0 ? own : held + norms + own;
+  int added = norms < 0 ? norms : cni_add_norms_join(g), own = added < 0 ? added : fuse_nodes(g, exact);
+  return own < 0 ? own : held + norms + added + own;
 }

@@ -22,6 +22,8 @@ enum { CNI_GROUP_STEPS = 64, CNI_GROUP_OPERANDS = 18 }; /* at most: values betwe
 bool cni_has_kernels(const cni_opinfo *info, cn_device device); /* ... of its own for the op */
 /* norms.c: batch norms and what stands behind them become one node each. How many did, or a negative status. */
 int cni_norms_join(cn_graph *g, bool exact);
+/* add_norms.c: layer and RMS norms with the additions and casts around them become one node each; likewise. */
+int cni_add_norms_join(cn_graph *g);
 /* What a node is as a part; *steps: how many it has. */
 enum cni_part_kind cni_fuse_part(const cn_graph *g, const cni_gnode *n, int *steps);
 /* A group as a program: its inputs are values of the graph. */

@@ -1,6 +1,7 @@
 /* norm.cu: layer norm and RMS norm over rows, forward and backward. OP: layer or rms.
  *
- * T0 is the type of rows, T1 that of weight and bias; statistics are of the type rows are computed in. Rows are read
+ * T0 is the type of rows, T1 that of weight and bias, T2 that of what is added before (forward) or of the incoming
+ * gradient (backward), T3 that of the result; statistics are of the type rows are computed in. Rows are read
  * once and kept (rows.cuh). Invariant: gradients of weight and bias are sums over fixed pieces of the rows, joined in
  * order, so they are the same every time. */
 /* At most 64 registers a thread where a block has a row, so that many rows are under way; 85 for two inputs below. */
@@ -15,9 +16,12 @@ typedef wide_of<T0>::type A;
 enum { V = 16 / sizeof(T0) };
 
 struct norm_job {
-  const T0 *x, *g;   /* (rows, n) */
+  const T0 *x;       /* (rows, n) */
+  const T2 *g;       /* (rows, n): what is added to x, or NULL; backward: the gradient */
   const T1 *w, *b;   /* (n) or NULL */
-  T0 *y;             /* result, or gradient of x */
+  T3 *y;             /* result; backward: what `sum` is, or NULL */
+  const T0 *add;     /* backward: what is added to the gradient of x, or NULL */
+  T0 *sum;           /* x + g, or NULL; backward: gradient of x + add, or NULL */
   A *mean, *rstd;    /* (rows); mean NULL for rms */
   A *partial;        /* (pieces, 2, n): sums for the gradients of weight and bias */
   T1 *gw, *gb;       /* (n) or NULL */
@@ -49,6 +53,19 @@ FN A distances(const pack<T0, V> &e, A mean, place at, place n)
   return sum;
 }
 
+/* Sums of their own, as they lie in memory: never one instruction with a product before. */
+FN f32 plain_sum(f32 a, f32 b) { return __fadd_rn(a, b); }
+FN f64 plain_sum(f64 a, f64 b) { return __dadd_rn(a, b); }
+template <class T> FN pack<T0, V> added(pack<T0, V> e, const pack<T, V> &g)
+{
+#pragma unroll
+  for (int i = 0; i < V; i++) e.v[i] = put<T0>(plain_sum(get(e.v[i]), (A)get(g.v[i])));
+  return e;
+}
+
+/* What a number is after it was stored among rows. */
+FN A rounded(A v) { return (A)get(put<T0>(v)); }
+
 /* Means and sums of squared distances of the block's warps, each over `count` elements, as those of all. */
 FN void join_warps(A count, A &mean, A &squares, A n)
 {
@@ -74,11 +91,17 @@ KERNEL(norm_forward, norm_job)
     A sum = 0, count = 0, mean = 0;
 #pragma unroll
     for (int k = 0; k < PACKS(p.n); k++) {
-      const pack<T0, V> e = first_read(row, k);
+      pack<T0, V> e = first_read(row, k);
+      if (p.g) {
+        e = added(e, load_pack<T2, V>(p.g + r * p.n, PACK_AT(k), p.n, p.aligned, put<T2>(0)));
+        store_pack<T0, V>(p.sum + r * p.n, PACK_AT(k), p.n, p.aligned, e);
+        keep(row, k, e);
+      }
       if (N <= 0 && PACK_AT(k) < p.n) count += (A)inside(PACK_AT(k), p.n);
 #pragma unroll
       for (int i = 0; i < V; i++) sum += OP == layer ? get(e.v[i]) : get(e.v[i]) * get(e.v[i]);
     }
+    if (p.g) row.x = p.sum + r * p.n; /* where it is read again */
     if (OP == layer) { /* about the warp's mean first, so that the block meets once */
       const bool full = KEPT && p.n == (i64)KEPT * GROUP * V; /* every lane has as many */
       count = N > 0 ? (A)p.n : full ? (A)(32 * KEPT * V) : warp_sum(count);
@@ -102,21 +125,29 @@ KERNEL(norm_forward, norm_job)
       pack<T1, V> w, b;
       if (p.w) w = load_pack<T1, V>(p.w, at, p.n, even, put<T1>(1));
       if (p.b) b = load_pack<T1, V>(p.b, at, p.n, even, put<T1>(0));
-      pack<T0, V> out;
+      pack<T3, V> out;
 #pragma unroll
       for (int i = 0; i < V; i++) {
         A v = (get(e.v[i]) - mean) * rstd;
         if (p.w) v *= (A)get(w.v[i]);
         if (p.b) v += (A)get(b.v[i]);
-        out.v[i] = put<T0>(v);
+        out.v[i] = put<T3>(rounded(v));
       }
-      store_pack<T0, V>(p.y + r * p.n, at, p.n, p.aligned, out);
+      store_pack<T3, V>(p.y + r * p.n, at, p.n, p.aligned, out);
     }
   }
 }
 
 #undef BLOCKS_AT_ONCE
 #define BLOCKS_AT_ONCE (N <= 0 && THREADS < 768 ? 768 / THREADS : 1)
+
+FN pack<T3, V> low_of(const pack<T0, V> &e)
+{
+  pack<T3, V> out;
+#pragma unroll
+  for (int i = 0; i < V; i++) out.v[i] = put<T3>(get(e.v[i]));
+  return out;
+}
 
 /* What the rows of this thread add to the gradients of weight and bias, in the columns it has. */
 template <bool SUMS> struct column_sums {
@@ -163,18 +194,21 @@ template <bool SUMS> FN void backward_rows(const norm_job &p, char *room)
     const int shift = SHIFT_OF(r);
     const bool even = p.aligned && !shift; /* so are weights */
     kept<T0, V> xs = kept<T0, V>::of(p.x + r * p.n, p.n, p.aligned, shift, put<T0>(0), p.stash ? room : 0);
-    kept<T0, V> gs = kept<T0, V>::of(p.g + r * p.n, p.n, p.aligned, shift, put<T0>(0), p.stash ? room + half : 0);
+    kept<T2, V> gs = kept<T2, V>::of(p.g + r * p.n, p.n, p.aligned, shift, put<T2>(0), p.stash ? room + half : 0);
+    pack<T0, V> adds[N > 0 ? N : 1];
     const A mean = p.mean ? p.mean[r] : (A)0, rstd = p.rstd[r];
     A s1 = 0, s2 = 0;
 #pragma unroll
     for (int k = 0; k < PACKS(p.n); k++) {
       const place at = PACK_AT(k);
-      const pack<T0, V> x = first_read(xs, k), g = first_read(gs, k);
+      const pack<T0, V> x = first_read(xs, k);
+      const pack<T2, V> g = first_read(gs, k);
+      if (N > 0 && p.add) adds[N > 0 ? k : 0] = load_pack<T0, V>(p.add + r * p.n, at, p.n, p.aligned, put<T0>(0));
       pack<T1, V> w;
       if (p.w && at < p.n) w = load_pack<T1, V>(p.w, at, p.n, even, put<T1>(0));
 #pragma unroll
       for (int i = 0; i < V; i++) {
-        const A h = (get(x.v[i]) - mean) * rstd, one = get(g.v[i]); /* 0 past the end */
+        const A h = (get(x.v[i]) - mean) * rstd, one = (A)get(g.v[i]); /* 0 past the end */
         const A gw = p.w ? (at < p.n ? one * (A)get(w.v[i]) : (A)0) : one;
         s1 += gw;
         s2 += gw * h;
@@ -187,16 +221,20 @@ template <bool SUMS> FN void backward_rows(const norm_job &p, char *room)
     for (int k = 0; k < PACKS(p.n); k++) {
       const place at = PACK_AT(k);
       if (at >= p.n) continue;
-      const pack<T0, V> x = read_again(xs, k), g = read_again(gs, k);
+      const pack<T0, V> x = read_again(xs, k);
+      const pack<T2, V> g = read_again(gs, k);
       pack<T1, V> w;
       if (p.w) w = load_pack<T1, V>(p.w, at, p.n, even, put<T1>(0));
       pack<T0, V> out;
 #pragma unroll
       for (int i = 0; i < V; i++) {
-        const A gw = p.w ? get(g.v[i]) * (A)get(w.v[i]) : get(g.v[i]), h = (get(x.v[i]) - mean) * rstd;
+        const A one = (A)get(g.v[i]), gw = p.w ? one * (A)get(w.v[i]) : one, h = (get(x.v[i]) - mean) * rstd;
         out.v[i] = put<T0>(rstd * (gw - s1 - h * s2));
       }
-      store_pack<T0, V>(p.y + r * p.n, at, p.n, p.aligned, out);
+      if (p.add)
+        out = added(out, N > 0 ? adds[N > 0 ? k : 0] : load_pack<T0, V>(p.add + r * p.n, at, p.n, p.aligned, put<T0>(0)));
+      if (p.sum) store_pack<T0, V>(p.sum + r * p.n, at, p.n, p.aligned, out);
+      if (p.y) store_pack<T3, V>(p.y + r * p.n, at, p.n, p.aligned, low_of(out));
     }
   }
   if constexpr (SUMS) store_sums(p, sums);
@@ -220,12 +258,12 @@ KERNEL(norm_affine, norm_job)
   if (column < p.n)
     for (i64 r = begin + warp; r < end; r += THREADS / 32) {
       const pack<T0, V> x = load_pack<T0, V>(p.x + r * p.n, column, p.n, p.aligned, put<T0>(0));
-      const pack<T0, V> g = load_pack<T0, V>(p.g + r * p.n, column, p.n, p.aligned, put<T0>(0));
+      const pack<T2, V> g = load_pack<T2, V>(p.g + r * p.n, column, p.n, p.aligned, put<T2>(0));
       const A mean = p.mean ? p.mean[r] : (A)0, rstd = p.rstd[r];
 #pragma unroll
       for (int i = 0; i < V; i++) {
-        sw[i] += get(g.v[i]) * ((get(x.v[i]) - mean) * rstd);
-        sb[i] += get(g.v[i]);
+        sw[i] += (A)get(g.v[i]) * ((get(x.v[i]) - mean) * rstd);
+        sb[i] += (A)get(g.v[i]);
       }
     }
 #pragma unroll

@@ -78,6 +78,12 @@ template <class T, int V> FN pack<T, V> first_read(kept<T, V> &r, int k)
   else if (r.room) r.room[k * GROUP + GROUP_LANE] = p;
   return p;
 }
+/* The pack k of the row is another from now on; where nothing is kept, r.x must be. */
+template <class T, int V> FN void keep(kept<T, V> &r, int k, const pack<T, V> &p)
+{
+  if (KEPT) r.own[k] = p;
+  else if (r.room) r.room[k * GROUP + GROUP_LANE] = p;
+}
 template <class T, int V> FN pack<T, V> read_again(const kept<T, V> &r, int k)
 {
   if (KEPT) return r.own[k];
