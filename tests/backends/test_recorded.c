@@ -1,9 +1,11 @@
 /* test_recorded.c: runs that a device records once and repeats (on the mirror, or on the device that CAIRN_TEST_DEVICE
  * names) compute what the function itself computes on that device, to the bit: rates of a schedule, step counts, random
  * numbers and inputs are those of each run; what was handed out stays as it was; memory that others got and filled
- * meanwhile does not matter; all of it is given back. */
+ * meanwhile does not matter; all of it is given back; attention's gradients lie in what they are joined to. */
 #define _POSIX_C_SOURCE 200809L /* setenv */
 #include <cairn/cairn.h>
+#include <cairn/ext/parts.h>
+#include <cairn/kw.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -384,6 +386,48 @@ static void test_branches_are_taken_in_each_run(void **state)
   cn_scope_end(s);
 }
 
+/* ---- memory ---- */
+
+enum { BATCH = 2, TOKENS = 6, HEADS = 3, WIDTH = 8 };
+
+/* in: (2, 6, 3, 3, 8) on a device. payload: a gradient is also used by itself. */
+static int packed_gradient(cn_tensor **out, cn_tensor *const *in, void *payload)
+{
+  cn_tensor *parts[3], *grads[3], *o, *lse, *x = cn_permute(in[0], CN_SHAPE(2, 0, 3, 1, 4));
+  for (int i = 0; i < 3; i++) parts[i] = cn_select(x, 0, i);
+  cn_sdpa_forward(&o, &lse, parts[0], parts[1], parts[2], NULL, .is_causal = true);
+  cn_sdpa_backward(&grads[0], &grads[1], &grads[2], o, parts[0], parts[1], parts[2], o, lse, NULL, .is_causal = true);
+  cn_tensor *alone = payload ? cn_sum(grads[1]) : NULL;
+  for (int i = 0; i < 3; i++) grads[i] = cn_permute(cn_unsqueeze(grads[i], 0), CN_SHAPE(1, 3, 0, 2, 4));
+  cn_tensor *packed = cn_cat(grads, 3, .dim = 2);
+  out[0] = cn_matmul(cn_reshape(packed, CN_SHAPE(BATCH * TOKENS, 3 * HEADS * WIDTH)),
+                     cn_reshape(in[0], CN_SHAPE(3 * HEADS * WIDTH, BATCH * TOKENS)));
+  if (alone) out[0] = cn_add(out[0], alone);
+  return cn_err();
+}
+
+static void test_attention_writes_into_the_packed_gradient(void **state)
+{
+  (void)state;
+  cn_scope *s = cn_scope_begin();
+  cn_tensor *x = cn_to_device(cn_randn(CN_SHAPE(BATCH, TOKENS, 3, HEADS, WIDTH)), device);
+  cn_tensor *want, *have;
+  size_t planned[2], bytes = BATCH * TOKENS * 3 * HEADS * WIDTH * sizeof(float);
+  for (int alone = 0; alone < 2; alone++) {
+    cn_graph *g = cn_trace(packed_gradient, 1, &x, 1, alone ? &alone : NULL);
+    assert_non_null(g);
+    assert_int_equal(packed_gradient(&want, &x, alone ? &alone : NULL), 0);
+    for (int i = 0; i < 3; i++) { /* the second and third are recorded */
+      assert_int_equal(cn_graph_run(&have, g, &x), 0);
+      assert_same(cn_to_device(want, CN_CPU), cn_to_device(have, CN_CPU));
+    }
+    cn_graph_memory(g, &planned[alone], NULL);
+    cn_graph_free(g);
+  }
+  assert_true(planned[0] + bytes / 3 <= planned[1]);
+  cn_scope_end(s);
+}
+
 static void test_memory_is_given_back(void **state)
 {
   (void)state;
@@ -406,6 +450,7 @@ int main(void)
     TEST(test_schedules_in_the_step), TEST(test_recurrent_steps), TEST(test_floats),
     TEST(test_forward_in_an_eager_loop), TEST(test_host_states_and_views), TEST(test_each_stream_has_its_own),
     TEST(test_what_waits_runs_node_by_node), TEST(test_branches_are_taken_in_each_run), TEST(test_memory_is_given_back),
+    TEST(test_attention_writes_into_the_packed_gradient),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

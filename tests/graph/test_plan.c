@@ -1,7 +1,8 @@
 /* test_plan.c: graph, plan and context are three things: several threads run one graph at once and get what one gets;
  * runs that write states follow one another; updates are computed where the state is; a run that fails changes
- * nothing; formulas lie where an operand was that nobody reads any more. */
+ * nothing; formulas, and the gradient of cross entropy, lie where an operand was that nobody reads any more. */
 #include <cairn/cairn.h>
+#include <cairn/ext/parts.h>
 #include <pthread.h>
 #include <string.h>
 
@@ -232,6 +233,35 @@ static void test_formulas_write_over_operands(void **state)
   cn_scope_end(s);
 }
 
+/* in: logits (16, 16), classes (16). payload: they are read again behind the gradient. */
+static int cross_entropy_grad(cn_tensor **out, cn_tensor *const *in, void *payload)
+{
+  cn_tensor *x = cn_mul(in[0], cn_num(2)), *loss, *lse; /* (16, 16) */
+  cn_cross_entropy_rows(&loss, &lse, cn_view(x, CN_SHAPE(16, 16)), in[1], -100, "mean");
+  cn_tensor *g = cn_cross_entropy_rows_grad(loss, x, in[1], lse, -100, "mean");
+  out[0] = cn_sum(cn_matmul(g, in[0]));
+  if (payload) out[0] = cn_add(out[0], cn_sum(x));
+  return cn_err();
+}
+
+static void test_the_gradient_of_cross_entropy_is_written_over_the_scores(void **state)
+{
+  (void)state;
+  cn_scope *s = cn_scope_begin();
+  cn_tensor *in[] = {cn_randn(CN_SHAPE(16, 16)), cn_randint(0, 16, CN_SHAPE(16))}, *want, *have;
+  size_t planned[2];
+  for (int again = 0; again < 2; again++) {
+    cn_graph *g = cn_trace(cross_entropy_grad, 1, in, 2, again ? &again : NULL);
+    assert_int_equal(cross_entropy_grad(&want, in, again ? &again : NULL), 0);
+    assert_int_equal(cn_graph_run(&have, g, in), 0);
+    assert_same(want, have);
+    cn_graph_memory(g, &planned[again], NULL);
+    cn_graph_free(g);
+  }
+  assert_int_equal(planned[1] - planned[0], KIB);
+  cn_scope_end(s);
+}
+
 /* ---- inputs ---- */
 
 static int writes_input(cn_tensor **out, cn_tensor *const *in, void *payload)
@@ -373,6 +403,7 @@ int main(void)
     cmocka_unit_test(test_old_values_are_read_first),  cmocka_unit_test(test_updates_need_no_memory),
     cmocka_unit_test(test_a_failed_run_changes_nothing), cmocka_unit_test(test_what_is_written_into_inputs),
     cmocka_unit_test(test_a_node_with_many_inputs),
+    cmocka_unit_test(test_the_gradient_of_cross_entropy_is_written_over_the_scores),
     cmocka_unit_test(test_an_input_that_is_a_state),   cmocka_unit_test(test_a_state_with_other_data),
     cmocka_unit_test(test_inputs_inside_of_memory),    cmocka_unit_test(test_formulas_write_over_operands),
   };

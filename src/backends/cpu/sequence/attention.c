@@ -380,7 +380,7 @@ static int operand(cn_desc *to, const cn_desc *given, int dtype, temporaries *x)
 static int result(cn_desc *to, const cn_desc *wanted, int dtype, temporaries *x)
 {
   *to = *wanted;
-  if (wanted->dtype == dtype) return CN_OK;
+  if (wanted->dtype == dtype && cni_is_dense(wanted->ndim, wanted->shape, wanted->strides)) return CN_OK;
   void *memory = temporary(x, cni_dtype_bytes(dtype, wanted->numel));
   if (!memory) return CN_ERR_MEMORY;
   *to = cni_cpu_packed(wanted, dtype, memory);
@@ -478,7 +478,7 @@ static int backward_kernel(cn_call *c)
   if (!status) status = packed_operand(&t.lse, cn_desc_of(c->in[5]), dtype, &x);
   for (int i = 0; !status && i < 3; i++) {
     status = result(gradient[i], cn_desc_of(c->out[i]), dtype, &x);
-    /* Fresh results fill their memory, in whatever order. */
+    /* They fill their memory, in whatever order. */
     if (!status) memset(gradient[i]->data, 0, (size_t)(gradient[i]->numel * t.size));
   }
   if (!status && !(t.delta = temporary(&x, (size_t)(t.batch * t.heads * t.queries * t.size))))
