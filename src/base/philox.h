@@ -84,13 +84,37 @@ static inline float cni_unit_f32(uint32_t word, int bits)
 static inline double cni_unit_f64(uint64_t word) { return (double)(int64_t)(word >> 11) * 0x1p-53; }
 static inline uint64_t cni_word_64(uint32_t low, uint32_t high) { return (uint64_t)high << 32 | low; }
 
+/* cnm_logf of a uniform number that is not 0, bit for bit: no ends, nothing subnormal. */
+static inline float cni_log_unit_f32(float u)
+{
+  uint32_t at = cnm_f2u(u) - 0x3f3504f3u;
+  float f = cnm_u2f((at & 0x007fffffu) + 0x3f3504f3u) - 1.0f, t = cnm_log_tailf(f);
+  float k = cnm_u2f(0x4b400000u + (uint32_t)((int32_t)at >> 23)) - 12582912.0f;
+  return CNM_MADF(k, 0.69314575f, f + CNM_MADF(k, 1.4286068e-06f, t));
+}
+
+/* 2 pi times the uniform number of a word, less quarter turns, of which *q has the number. In float32 where products
+ * are exact (a quarter turn is the sum of the three constants), which gives the same for each of the 2^24 angles. */
+static inline float cni_angle_f32(uint32_t word, uint32_t *q)
+{
+  float angle = 6.28318530717958648f * cni_unit_f32(word, 24);
+#if CNM_HAS_FMA
+  *q = ((word >> 8) + (1u << 21)) >> 22;
+  float n = 8388608.0f - cnm_u2f(0x4b000000u | *q);
+  return CNM_FMAF(n, -1.71512451e-15f, CNM_FMAF(n, -4.37113883e-08f, CNM_FMAF(n, 1.57079637f, angle)));
+#else
+  return (float)cnm_trig_reducef(angle, q);
+#endif
+}
+
 /* Box and Muller: two words make two independent normal numbers. The first uniform is never 0. */
 static inline void cni_normal_pair_f32(uint32_t a, uint32_t b, float *x, float *y)
 {
+  uint32_t q;
   float u = (float)(int32_t)(a >> 1) * 0x1p-31f + 0x1p-32f;
-  float r = CNM_SQRTF(-2.0f * cnm_logf(u)), angle = 6.28318530717958648f * cni_unit_f32(b, 24);
-  *x = r * cnm_cosf(angle);
-  *y = r * cnm_sinf(angle);
+  float r = CNM_SQRTF(-2.0f * cni_log_unit_f32(u)), angle = cni_angle_f32(b, &q);
+  *x = r * cnm_sincos_pickf(angle, q + 1, 0);
+  *y = r * cnm_sincos_pickf(angle, q, 0);
 }
 
 static inline void cni_normal_pair_f64(uint64_t a, uint64_t b, double *x, double *y)

@@ -487,6 +487,30 @@ static void updates(void **state)
   compare_training(true);
 }
 
+/* The same numbers as the CPU's, in packs and one by one. */
+static void draws(void **state)
+{
+  (void)state;
+  need_device();
+  static const cn_dtype types[] = {CN_F32, CN_BF16, CN_F16, CN_F64};
+  for (int i = 0; i < 8; i++) {
+    cn_scope *s = cn_scope_begin();
+    int64_t n = i < 4 ? 1001 : 1024;
+    cn_tensor *got[2][5], *x = cn_cast(cn_randn(CN_SHAPE(n)), types[i % 4]);
+    for (int where = 0; where < 2; where++) {
+      cn_device device = where ? gpu : CN_CPU;
+      cn_seed(31);
+      got[where][0] = cn_randn(CN_SHAPE(n), .dtype = types[i % 4], .device = device);
+      got[where][1] = cn_rand(CN_SHAPE(n), .dtype = types[i % 4], .device = device);
+      cn_native_dropout(&got[where][2], &got[where][3], cn_to_device(x, device), 0.3);
+      cn_native_dropout(&got[where][4], &got[where][3], cn_slice(cn_to_device(x, device), 0, 1, CN_NONE), 0.1);
+    }
+    double last = types[i % 4] == CN_F64 ? 1e-14 : types[i % 4] == CN_F32 ? 1e-6 : 1e-2; /* the CPU may fuse products */
+    for (int k = 0; k < 5; k++) close_to("a draw", got[0][k], got[1][k], k ? 0 : last);
+    cn_scope_end(s);
+  }
+}
+
 /* Starts this program again with the emulation found first; returns where that cannot be. */
 static void start_again(char **argv)
 {
@@ -513,6 +537,6 @@ int main(int argc, char **argv)
                                      cmocka_unit_test(channels), cmocka_unit_test(blocks), cmocka_unit_test(lines),
                                      cmocka_unit_test(sequences),
                                      cmocka_unit_test(places), cmocka_unit_test(images), cmocka_unit_test(recordings),
-                                     cmocka_unit_test(updates), cmocka_unit_test(norms)};
+                                     cmocka_unit_test(updates), cmocka_unit_test(norms), cmocka_unit_test(draws)};
   return cmocka_run_group_tests(tests, set_up, NULL);
 }

@@ -2,6 +2,7 @@
  *
  * Place in the flow: launches of kernels/random.cu with the call's Philox key and counter. Invariant: element i, in
  * row-major order whatever the memory order, depends on (seed, offset, i) alone. */
+#include <math.h>
 #include <string.h>
 
 #include "plugin.h"
@@ -14,9 +15,10 @@ typedef struct job {
   int64_t n, low;
   uint64_t seed, offset, span;
   const uint64_t *random;
-  double keep, scale;
+  double scale;
   cni_cuda_slot fault;
   int32_t bits, aligned;
+  uint32_t kept, unused;
 } job;
 
 /* Bits of precision of a type that can be drawn; 0 for other types. */
@@ -25,8 +27,11 @@ static int precision(int dtype)
   return dtype == CN_F16 ? 11 : dtype == CN_BF16 ? 8 : dtype == CN_F32 ? 24 : dtype == CN_F64 ? 53 : 0;
 }
 
-/* x: input in the type of the result, or NULL. draws: elements made of one counter by a thread. */
-static int draw(cn_call *c, job *j, const char *entry, const cn_desc *x, int draws)
+/* Elements of 32-bit draws that a thread makes at a time: V in kernels/random.cu. */
+static unsigned pack_of(int dtype) { return cn_element_size(dtype) < 4 ? 16 / (unsigned)cn_element_size(dtype) : 4; }
+
+/* x: input in the type of the result, or NULL. draws: elements that a thread makes at a time. */
+static int draw(cn_call *c, job *j, const char *entry, const cn_desc *x, unsigned draws)
 {
   const cn_desc *y = cn_desc_of(c->out[0]);
   const char *name = cni_cuda_host->op_name(c->op);
@@ -44,8 +49,8 @@ static int draw(cn_call *c, job *j, const char *entry, const cn_desc *x, int dra
   j->random = c->random;
   j->bits = precision(y->dtype);
   j->fault = cni_cuda_slot_for(d, name);
-  uintptr_t four = 4 * cn_element_size(y->dtype);
-  j->aligned = ((uintptr_t)j->x | (uintptr_t)j->y) % four == 0 && (uintptr_t)j->mask % 4 == 0;
+  uintptr_t size = cn_element_size(y->dtype), bytes = draws * size;
+  j->aligned = ((uintptr_t)j->x | (uintptr_t)j->y) % bytes == 0 && (uintptr_t)j->mask % draws == 0;
   cni_cuda_code code = {.file = "random.cu", .entry = entry, .types = {y->dtype}, .exact = true};
   if (!status) status = cni_cuda_run(d, name, &code, cni_cuda_grid_for(d, (j->n + draws - 1) / draws), j);
   cni_cuda_drop(&ox, d);
@@ -60,7 +65,7 @@ static int floats(cn_call *c, const char *narrow, const char *wide)
   if (!precision(dtype))
     return cni_cuda_host->fail(CN_ERR_DTYPE, "%s: draws float32, float64, float16 or bfloat16",
                                cni_cuda_host->op_name(c->op));
-  return draw(c, &j, dtype == CN_F64 ? wide : narrow, NULL, dtype == CN_F64 ? 1 : 4);
+  return draw(c, &j, dtype == CN_F64 ? wide : narrow, NULL, dtype == CN_F64 ? 1 : pack_of(dtype));
 }
 static int rand_kernel(cn_call *c) { return floats(c, "uniform_32", "uniform_64"); }
 static int randn_kernel(cn_call *c) { return floats(c, "normal_32", "normal_64"); }
@@ -110,8 +115,8 @@ static int poisson_kernel(cn_call *c)
 static int dropout_kernel(cn_call *c)
 {
   double keep = 1 - (c->args[1].tag == CN_V_FLOAT ? c->args[1].u.f : (double)c->args[1].u.i);
-  job j = {.keep = keep, .scale = 1 / keep};
-  return draw(c, &j, "dropout", cn_desc_of(c->in[0]), 4);
+  job j = {.scale = 1 / keep, .kept = (uint32_t)ceil((double)(float)keep * 0x1p24)};
+  return draw(c, &j, "dropout", cn_desc_of(c->in[0]), pack_of(cn_desc_of(c->out[0])->dtype));
 }
 
 const cn_kernel cni_cuda_random_kernels[] = {

@@ -43,52 +43,71 @@ struct random_job {
   i64 n, low;
   u64 seed, offset, span; /* span: 0 stands for 2^64 */
   const u64 *random;      /* recorded work: seed, and what offset counts from, as they are now; NULL: as above */
-  f64 keep, scale;
+  f64 scale;
   fault_slot fault;
-  i32 bits, aligned; /* of a uniform float32 draw; four elements of each operand can be moved at once */
+  i32 bits, aligned; /* of a uniform float32 draw; V elements of each operand can be moved at once */
+  u32 kept, unused;  /* dropout: of 2^24 draws, so many keep an element */
 };
 
-/* Elements 4 c to 4 c + 3, as far as there are so many. */
-FN void put_four(const random_job &p, i64 c, const T0 *v)
+/* Elements of 32-bit draws that a thread makes at a time. */
+enum { V = sizeof(T0) < 4 ? 16 / sizeof(T0) : 4 };
+
+/* Elements V c to V c + V - 1, as far as there are so many. */
+template <class T> FN void put_pack(const random_job &p, T *y, i64 c, const pack<T, V> &v)
 {
-  if (p.aligned && 4 * c + 4 <= p.n) *(pack<T0, 4> *)(p.y + 4 * c) = *(const pack<T0, 4> *)v;
+  if (p.aligned && V * c + V <= p.n) *(pack<T, V> *)(y + V * c) = v;
   else
-    for (int k = 0; k < 4 && 4 * c + k < p.n; k++) p.y[4 * c + k] = v[k];
+    for (int k = 0; k < V && V * c + k < p.n; k++) y[V * c + k] = v.v[k];
 }
 
+/* The seed, and the first counter. */
+struct start {
+  u64 seed, first;
+};
+FN start start_of(const random_job &p)
+{
+  return start{p.random ? p.random[0] : p.seed, p.offset + (p.random ? p.random[1] : 0)};
+}
 FN void words_of(const random_job &p, i64 counter, uint32_t *w)
 {
-  const u64 seed = p.random ? p.random[0] : p.seed, first = p.offset + (p.random ? p.random[1] : 0);
-  cni_philox(seed, first + (u64)counter, 0, w);
+  const start s = start_of(p);
+  cni_philox(s.seed, s.first + (u64)counter, 0, w);
+}
+/* The words of elements V c on. */
+FN void words_of_pack(const start &s, i64 c, uint32_t *w)
+{
+#pragma unroll
+  for (int k = 0; k < V; k += 4) cni_philox(s.seed, s.first + (u64)(c * (V / 4) + k / 4), 0, w + k);
 }
 
-/* Four 32-bit draws at a time. */
 KERNEL(uniform_32, random_job)
 {
-  EACH(c, (p.n + 3) / 4)
+  const start s = start_of(p);
+  EACH(c, (p.n + V - 1) / V)
   {
-    uint32_t w[4];
-    pack<T0, 4> v;
-    words_of(p, c, w);
+    uint32_t w[V];
+    pack<T0, V> v;
+    words_of_pack(s, c, w);
 #pragma unroll
-    for (int k = 0; k < 4; k++) v.v[k] = put<T0>(cni_unit_f32(w[k], p.bits));
-    put_four(p, c, v.v);
+    for (int k = 0; k < V; k++) v.v[k] = put<T0>(cni_unit_f32(w[k], p.bits));
+    put_pack(p, p.y, c, v);
   }
 }
 
 KERNEL(normal_32, random_job)
 {
-  EACH(c, (p.n + 3) / 4)
+  const start s = start_of(p);
+  EACH(c, (p.n + V - 1) / V)
   {
-    uint32_t w[4];
-    f32 z[4];
-    words_of(p, c, w);
-    pack<T0, 4> v;
+    uint32_t w[V];
+    f32 z[V];
+    pack<T0, V> v;
+    words_of_pack(s, c, w);
 #pragma unroll
-    for (int k = 0; k < 4; k += 2) cni_normal_pair_f32(w[k], w[k + 1], &z[k], &z[k + 1]);
+    for (int k = 0; k < V; k += 2) cni_normal_pair_f32(w[k], w[k + 1], &z[k], &z[k + 1]);
 #pragma unroll
-    for (int k = 0; k < 4; k++) v.v[k] = put<T0>(z[k]);
-    put_four(p, c, v.v);
+    for (int k = 0; k < V; k++) v.v[k] = put<T0>(z[k]);
+    put_pack(p, p.y, c, v);
   }
 }
 
@@ -145,29 +164,30 @@ KERNEL(bernoulli, random_job)
   }
 }
 
-/* As the CPU: 32-bit draws whatever the type; kept elements are scaled in the type that is computed in. */
+/* As the CPU: 32-bit draws whatever the type; kept elements are scaled in the type that is computed in. A draw of 24
+ * bits is below a number where it is below the next whole one, so whole numbers are compared. */
 KERNEL(dropout, random_job)
 {
   typedef wide_of<T0>::type A;
-  EACH(c, (p.n + 3) / 4)
+  const start s = start_of(p);
+  const A scale = (A)p.scale;
+  EACH(c, (p.n + V - 1) / V)
   {
-    uint32_t w[4];
-    pack<T0, 4> x, v;
-    pack<b8, 4> mask;
-    const bool whole = p.aligned && 4 * c + 4 <= p.n;
-    words_of(p, c, w);
-    if (whole) x = *(const pack<T0, 4> *)(p.x + 4 * c);
+    uint32_t w[V];
+    pack<T0, V> x, v;
+    pack<b8, V> mask;
+    const bool whole = p.aligned && V * c + V <= p.n;
+    if (whole) x = *(const pack<T0, V> *)(p.x + V * c);
+    words_of_pack(s, c, w);
 #pragma unroll
-    for (int k = 0; k < 4; k++) {
-      const u8 keep = cni_unit_f32(w[k], 24) < (f32)p.keep;
-      if (!whole) x.v[k] = 4 * c + k < p.n ? p.x[4 * c + k] : put<T0>(0);
+    for (int k = 0; k < V; k++) {
+      const bool keep = w[k] >> 8 < p.kept;
+      if (!whole) x.v[k] = V * c + k < p.n ? p.x[V * c + k] : put<T0>(0);
       mask.v[k] = b8{keep};
-      v.v[k] = put<T0>((A)get(x.v[k]) * ((A)keep * (A)p.scale));
+      v.v[k] = put<T0>((A)get(x.v[k]) * ((A)keep * scale));
     }
-    if (whole) *(pack<b8, 4> *)(p.mask + 4 * c) = mask;
-    else
-      for (int k = 0; 4 * c + k < p.n && k < 4; k++) p.mask[4 * c + k] = mask.v[k];
-    put_four(p, c, v.v);
+    put_pack(p, p.mask, c, mask);
+    put_pack(p, p.y, c, v);
   }
 }
 
