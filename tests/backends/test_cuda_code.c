@@ -71,6 +71,8 @@ static const struct variant {
     {{.file = "pick.cu", .types = {CN_F32}, .exact = true}, 80},
     {{.file = "conv.cu", .types = {CN_F32}}, 96},
     {{.file = "gemm.cu", .types = {CN_F32, CN_F32}}, 128},
+    {{.file = "shuffle.cu"}, 48},
+    {{.file = "ctc.cu", .types = {CN_F32}}, 80},
     {{.file = "recurrent.cu", .types = {CN_F16}, .op = "lstm", .threads = 128}, 64},
     {{.file = "recurrent.cu", .types = {CN_F64}, .op = "gru", .threads = 128}, 96},
     {{.file = "recurrent.cu", .types = {CN_F32}, .op = "plain_tanh", .threads = 128}, 64},

@@ -260,6 +260,12 @@ static void places(void **state)
   cn_tensor *r = cn_randn(CN_SHAPE(50));
   cn_seed(4);
   close_to("randn", r, cn_randn(CN_SHAPE(50), .device = gpu), 1e-6);
+  for (int64_t n = 1000; n <= 20000; n += 19000) { /* swaps by one block, and by rounds of many */
+    cn_seed(4);
+    cn_tensor *order = cn_randperm(n);
+    cn_seed(4);
+    close_to("randperm", order, cn_randperm(n, .device = gpu), 0);
+  }
   close_to("arange", cn_arange(3, 40, .step = 2.5), cn_arange(3, 40, .step = 2.5, .device = gpu), 0);
   cn_scope_end(s);
 }
@@ -280,6 +286,29 @@ static void images(void **state)
   close_to("interpolate", cn_interpolate(x, .size_ = CN_INTS(14, 18), .mode = "bilinear"),
            cn_interpolate(y, .size_ = CN_INTS(14, 18), .mode = "bilinear"), 1e-5);
   close_to("mm", cn_mm(a, b), cn_mm(there(a), there(b)), 1e-5);
+  cn_scope_end(s);
+}
+
+/* The CTC loss: labels that repeat, one sequence that ends early, one that cannot be. */
+static void ctc(void **state)
+{
+  static const int64_t labels[] = {1, 2, 2, 1, 3, 3, 3, 3}, lengths[] = {9, 3}, counts[] = {4, 4};
+  (void)state;
+  need_device();
+  cn_scope *s = cn_scope_begin();
+  cn_seed(16);
+  cn_tensor *x = cn_log_softmax(cn_randn(CN_SHAPE(9, 2, 300)), 2), *rest[3], *loss[2], *g[2];
+  rest[0] = cn_from_data(labels, CN_SHAPE(8), CN_I64);
+  rest[1] = cn_from_data(lengths, CN_SHAPE(2), CN_I64), rest[2] = cn_from_data(counts, CN_SHAPE(2), CN_I64);
+  for (int k = 0; k < 2; k++) {
+    cn_tensor *in = cn_requires_grad(cn_detach(k ? there(x) : x), true), *more[3];
+    for (int i = 0; i < 3; i++) more[i] = k ? there(rest[i]) : rest[i];
+    loss[k] = cn_ctc_loss(in, more[0], more[1], more[2], .reduction = "none", .zero_infinity = true);
+    assert_int_equal(cn_backward(cn_sum(loss[k])), 0);
+    g[k] = cn_grad_of(in);
+  }
+  close_to("ctc_loss", loss[0], loss[1], 1e-6);
+  close_to("its gradient", g[0], g[1], 1e-6);
   cn_scope_end(s);
 }
 
@@ -535,7 +564,7 @@ int main(int argc, char **argv)
   if (argc > 0) start_again(argv);
   const struct CMUnitTest tests[] = {cmocka_unit_test(rows), cmocka_unit_test(strides), cmocka_unit_test(row_gradients),
                                      cmocka_unit_test(channels), cmocka_unit_test(blocks), cmocka_unit_test(lines),
-                                     cmocka_unit_test(sequences),
+                                     cmocka_unit_test(sequences), cmocka_unit_test(ctc),
                                      cmocka_unit_test(places), cmocka_unit_test(images), cmocka_unit_test(recordings),
                                      cmocka_unit_test(updates), cmocka_unit_test(norms), cmocka_unit_test(draws)};
   return cmocka_run_group_tests(tests, set_up, NULL);

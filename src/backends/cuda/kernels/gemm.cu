@@ -1,8 +1,9 @@
 /* gemm.cu: matrix products where cuBLASLt is not there, or not for the type: integers, and every type of a machine with
  * the driver and NVRTC alone.
  *
- * T0 is the type of the operands' elements, T1 that of the result's. A block makes a tile of 64 x 64 of one matrix of the batch, 16 of k at a time through shared
- * memory; a thread has 4 x 4 of it. Invariant: each element is one chain over k. */
+ * T0 is the type of the operands' elements, T1 that of the result's. A block makes a tile of 64 x 64 of one matrix of
+ * the batch, 16 of k at a time through shared memory; a thread has 4 x 4 of it. Invariant: each element is one chain
+ * over k. */
 #include "codegen/device.cuh"
 #include "common.cuh"
 

@@ -146,6 +146,12 @@ KERNEL(integers, random_job)
   }
 }
 
+/* With whom place i of a shuffle is exchanged: one of those from it on. */
+KERNEL(partners, random_job)
+{
+  EACH(i, p.n) p.y[i] = put<T0>(i + (i64)__umul64hi(draw_64(p, i), (u64)(p.n - i)));
+}
+
 FN f64 unit_at(const random_job &p, i64 i)
 {
   if (sizeof(T0) == 8) return cni_unit_f64(draw_64(p, i));
