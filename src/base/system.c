@@ -65,6 +65,18 @@ const char *cn_env(const char *name) { return cni_os_env(name); }
 void *cn_library_open(const char *name) { return cni_os_library(name); }
 void *cn_library_symbol(void *library, const char *name) { return cni_os_symbol(library, name); }
 
+static char library_folders[8192];
+
+int cn_library_folders_set(const char *folders)
+{
+  if (strlen(folders) >= sizeof library_folders)
+    return cni_fail(CN_ERR_VALUE, "library folders: more than %zu characters", sizeof library_folders - 1);
+  snprintf(library_folders, sizeof library_folders, "%s", folders);
+  return CN_OK;
+}
+
+const char *cn_library_folders(void) { return library_folders; }
+
 void *cn_plugin_open(const char *name)
 {
   static const char here; /* in the file whose folder is meant */

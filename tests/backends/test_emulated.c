@@ -13,8 +13,8 @@
 #include <cairn/kw.h>
 #include <math.h>
 #include <stdio.h>
-#include <unistd.h>
 
+#include "emulated.h"
 #include "graph/run.h"
 
 static cn_device gpu;
@@ -540,28 +540,9 @@ static void draws(void **state)
   }
 }
 
-/* Starts this program again with the emulation found first; returns where that cannot be. */
-static void start_again(char **argv)
-{
-  char folder[1000], path[1100];
-  const char *slash = strrchr(argv[0], '/');
-  if (getenv("CAIRN_EMULATED") || !slash) return;
-  snprintf(folder, sizeof folder, "%.*s/..", (int)(slash - argv[0]), argv[0]);
-  snprintf(path, sizeof path, "%s/simt/libcuda.so.1", folder);
-  if (access(path, R_OK) || system("${CXX:-c++} --version >/dev/null 2>&1")) return;
-  snprintf(path, sizeof path, "%s/simt", folder);
-  setenv("LD_LIBRARY_PATH", path, 1);
-  snprintf(path, sizeof path, "%s/..", folder);
-  setenv("CAIRN_PLUGIN_PATH", path, 1);
-  snprintf(path, sizeof path, "%s/simt/cache", folder);
-  setenv("CAIRN_CACHE", path, 1);
-  setenv("CAIRN_EMULATED", "1", 1);
-  execv(argv[0], argv);
-}
-
 int main(int argc, char **argv)
 {
-  if (argc > 0) start_again(argv);
+  if (argc > 0) emulate(argv);
   const struct CMUnitTest tests[] = {cmocka_unit_test(rows), cmocka_unit_test(strides), cmocka_unit_test(row_gradients),
                                      cmocka_unit_test(channels), cmocka_unit_test(blocks), cmocka_unit_test(lines),
                                      cmocka_unit_test(sequences), cmocka_unit_test(ctc),

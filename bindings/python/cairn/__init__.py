@@ -17,6 +17,7 @@ from ._numpy import from_numpy as from_numpy
 from .random import (Generator as Generator, default_generator as default_generator, get_rng_state as get_rng_state,
                      initial_seed as initial_seed, manual_seed as manual_seed, seed as seed, set_rng_state as
                      set_rng_state)
+from . import _libraries as _libraries
 from . import autograd as autograd, linalg as linalg, random as random, special as special, version as version
 from ._forms_pointwise import *  # noqa: F401,F403
 from ._forms_shape import *  # noqa: F401,F403

@@ -195,6 +195,15 @@ static PyObject *device_count(PyObject *module, PyObject *args)
   Py_END_ALLOW_THREADS return PyLong_FromLong(n);
 }
 
+static PyObject *library_folders(PyObject *module, PyObject *args)
+{
+  const char *folders = NULL;
+  (void)module;
+  if (!PyArg_ParseTuple(args, "|s", &folders)) return NULL;
+  if (folders && cn_library_folders_set(folders)) return cnpy_raise();
+  return PyUnicode_FromString(cn_library_folders());
+}
+
 static PyObject *device_sync(PyObject *module, PyObject *device)
 {
   cn_device id;
@@ -292,6 +301,7 @@ static PyMethodDef functions[] = {
     {"_memory_trim", memory_trim, METH_NOARGS, "Gives unused host memory back."},
     {"_version", version, METH_NOARGS, "The version of the library."},
     {"_device_count", device_count, METH_VARARGS, "Devices of a backend that can be used here."},
+    {"_library_folders", library_folders, METH_VARARGS, "Where plugins look for libraries of others: sets, returns."},
     {"_device_sync", device_sync, METH_O, "Waits for all work of a device."},
     {"_device_stream", device_stream, METH_O, "The address of the queue that a device's work is in; 0 without one."},
     {"_current_cuda", cnpy_set_current, METH_O, "Which device \"cuda\" means; returns the one before; -1 only asks."},

@@ -122,6 +122,7 @@ typedef struct cn_host {
   double (*now)(void); /* seconds that only go forward */
   const cn_graph_reader *graph;
   void (*source_free)(cn_source *source); /* what pointwise_source and copy_source made */
+  const char *(*library_folders)(void);   /* cn_library_folders of system.h */
 } cn_host;
 
 typedef const cn_backend *(*cn_plugin_init_fn)(const cn_host *host);

@@ -102,6 +102,10 @@ CN_API int cn_home(char *text, size_t size);
 CN_API const char *cn_env(const char *name);           /* a value of the environment; NULL when unset or empty */
 CN_API void *cn_library_open(const char *name);         /* a shared library; NULL when absent, sets no error */
 CN_API void *cn_library_symbol(void *library, const char *name);
+/* Folders ("a:b") where plugins look for libraries of others that the system does not find, each with its lib and those
+ * of the folders in it: for a language whose packages bring them. Copied; to be set before a plugin is used. */
+CN_API int cn_library_folders_set(const char *folders);
+CN_API const char *cn_library_folders(void); /* "": none */
 /* libcairn_NAME.so, from CAIRN_PLUGIN_PATH, the folder of libcairn, its folder cairn/, or where the system looks; NULL
  * when absent, sets no error. */
 CN_API void *cn_plugin_open(const char *name);

@@ -2,7 +2,7 @@
  *
  * Invariant: everything a plugin may do with cairn is listed here; plugins link against nothing. */
 #include <cairn/ext/host.h>
-
+#include <cairn/ext/system.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -162,4 +162,5 @@ const cn_host cni_host = {
   .cache_store = cni_os_cache_store,
   .now = cni_os_now,
   .graph = &reader,
+  .library_folders = cn_library_folders,
 };

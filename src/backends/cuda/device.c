@@ -1,7 +1,8 @@
 /* device.c: the devices: counting them, their properties, making one ready, and waiting for its work.
  *
- * Place in the flow: every entry of the plugin begins with cni_cuda_use. Invariant: a device is made ready
- * once, under the lock; after that its context, own stream and properties do not change. */
+ * Place in the flow: every entry of the plugin begins with cni_cuda_use. Invariants: a device is made ready
+ * once, under the lock; after that its context, own stream and properties do not change. The driver does not work in
+ * a child of a process that had started it: there nothing of it is called, and no lock is taken. */
 #include <stdio.h>
 #include <string.h>
 
@@ -12,12 +13,20 @@ static int count;
 static pthread_once_t count_once = PTHREAD_ONCE_INIT;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
+static bool forked; /* from a process that had started the driver */
+static void mark_forked(void)
+{
+  forked = true;
+  cni_cuda_forget_waiting();
+}
+
 static void count_devices(void)
 {
   const cni_cuda_driver_table *cu = cni_cuda_driver();
   int n = 0;
   if (!cu || cu->cuInit(0) != CUDA_SUCCESS || cu->cuDeviceGetCount(&n) != CUDA_SUCCESS) return;
   count = n < CNI_CUDA_DEVICES ? n : CNI_CUDA_DEVICES;
+  pthread_atfork(NULL, NULL, mark_forked);
 }
 
 int cni_cuda_device_count(void)
@@ -70,6 +79,11 @@ static int make_ready(cni_cuda_device *d, int index)
 
 cni_cuda_device *cni_cuda_use(int index)
 {
+  if (forked) {
+    cni_cuda_host->fail(CN_ERR_DEVICE, "cuda: the device was used before fork, and the driver does not work in the "
+                                       "child: start processes by spawn, or use the device in the child alone");
+    return NULL;
+  }
   if (index < 0 || index >= cni_cuda_device_count()) {
     cni_cuda_host->fail(CN_ERR_DEVICE, "cuda: there is no device %d", index);
     return NULL;
@@ -85,6 +99,8 @@ cni_cuda_device *cni_cuda_use(int index)
   if (!status) status = cni_cuda_check(cni_cuda_driver()->cuCtxSetCurrent(d->context), "using the device");
   return status ? NULL : d;
 }
+
+cni_cuda_device *cni_cuda_use_to_free(int index) { return forked ? NULL : cni_cuda_use(index); }
 
 int cni_cuda_device_info(int index, cn_device_info *info)
 {

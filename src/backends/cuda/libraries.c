@@ -2,6 +2,7 @@
  *
  * Place in the flow: the bottom of the plugin, the one file that calls dlopen. Invariant: a library counts
  * as absent unless every function in its list was found; absence sets no error. */
+#include <dirent.h>
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
@@ -27,18 +28,56 @@ static const entry graph_entries[] = {CNI_CUDA_GRAPHS(GRAPH_ENTRY){NULL, 0}};
 static const entry nvrtc_entries[] = {CNI_CUDA_NVRTC(NVRTC_ENTRY){NULL, 0}};
 static const entry blaslt_entries[] = {CNI_CUDA_BLASLT(BLASLT_ENTRY){NULL, 0}};
 
-/* By the loader's own search, then in a toolkit's usual places. */
+enum { PATH = 1024 };
+
+static void *open_file(const char *folder, const char *below, const char *name)
+{
+  char path[PATH];
+  int n = snprintf(path, sizeof path, "%s/%s%s", folder, below, name);
+  return n < PATH ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
+}
+
+/* In a folder, in its lib, or in that of a folder in it: pip has nvidia/cudnn/lib, nvidia/cu13/lib. */
+static void *open_below(const char *folder, const char *name)
+{
+  char below[300];
+  void *library = open_file(folder, "", name);
+  if (!library) library = open_file(folder, "lib/", name);
+  DIR *listed = library ? NULL : opendir(folder);
+  for (const struct dirent *e; listed && !library && (e = readdir(listed));) {
+    if (e->d_name[0] == '.') continue;
+    snprintf(below, sizeof below, "%s/lib/", e->d_name);
+    library = open_file(folder, below, name);
+  }
+  if (listed) closedir(listed);
+  return library;
+}
+
+/* folders: "a:b", or NULL. */
+static void *open_in(const char *folders, const char *const *names)
+{
+  char folder[PATH];
+  void *library = NULL;
+  for (size_t n; folders && *folders && !library; folders += n + (folders[n] == ':')) {
+    n = strcspn(folders, ":");
+    snprintf(folder, sizeof folder, "%.*s", (int)(n < PATH ? n : 0), folders);
+    for (int i = 0; *folder && names[i] && !library; i++) library = open_below(folder, names[i]);
+  }
+  return library;
+}
+
+/* What the process has already (another library's); where the user says; by the loader's own search; where a language
+ * keeps its packages; in a toolkit's usual places. */
 static void *open_library(const char *const *names)
 {
-  const char *folders[] = {cni_cuda_host->env("CUDA_HOME"), cni_cuda_host->env("CUDA_PATH"), "/usr/local/cuda"};
-  char path[600];
+  const char *toolkits[] = {cni_cuda_host->env("CUDA_HOME"), cni_cuda_host->env("CUDA_PATH"), "/usr/local/cuda"};
   void *library = NULL;
+  for (int i = 0; names[i] && !library; i++) library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+  if (!library) library = open_in(cni_cuda_host->env("CAIRN_CUDA_LIBRARIES"), names);
   for (int i = 0; names[i] && !library; i++) library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+  if (!library) library = open_in(cni_cuda_host->library_folders(), names);
   for (int k = 0; k < 3 && !library; k++)
-    for (int i = 0; folders[k] && names[i] && !library; i++) {
-      snprintf(path, sizeof path, "%.500s/lib64/%s", folders[k], names[i]);
-      library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    }
+    for (int i = 0; toolkits[k] && names[i] && !library; i++) library = open_file(toolkits[k], "lib64/", names[i]);
   if (!library) cni_cuda_host->log(CN_LOG_DEBUG, "cuda: %s is not here", names[0]);
   return library;
 }

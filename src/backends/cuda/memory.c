@@ -106,7 +106,7 @@ void *cni_cuda_memory_alloc(int index, size_t size, void *stream)
 
 void cni_cuda_memory_free(int index, void *memory, size_t size, void *stream)
 {
-  cni_cuda_device *d = memory ? cni_cuda_use(index) : NULL;
+  cni_cuda_device *d = memory ? cni_cuda_use_to_free(index) : NULL;
   if (d) free_in(d, cni_cuda_queue_of(d, stream), memory, size);
 }
 

@@ -180,7 +180,7 @@ void *cni_cuda_host_alloc(int index, size_t size)
 void cni_cuda_host_free(int index, void *memory, size_t size)
 {
   (void)size;
-  cni_cuda_device *d = cni_cuda_use(index);
+  cni_cuda_device *d = cni_cuda_use_to_free(index);
   if (!d) return;
   pthread_mutex_lock(&d->lock);
   block *b = find(&d->pinned, memory); /* NULL: after the shutdown */

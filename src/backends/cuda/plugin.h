@@ -137,6 +137,9 @@ int cni_cuda_device_count(void);
 int cni_cuda_device_info(int index, cn_device_info *info);
 /* The device, ready, and current for this thread. NULL with the error set. */
 cni_cuda_device *cni_cuda_use(int index);
+/* For giving something back: in a child that cannot use the device (see device.c) NULL without an error, since what
+ * the parent had made ends there too, whoever held it. */
+cni_cuda_device *cni_cuda_use_to_free(int index);
 /* 0, or an error that says what failed. */
 int cni_cuda_check(CUresult result, const char *what);
 /* Waits for the work of the stream in use; a failure of the device is an error that lists the last ops, a fault that a

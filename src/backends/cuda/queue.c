@@ -113,7 +113,7 @@ void cni_cuda_queue_end(cni_cuda_device *d, cni_cuda_queue *q, CUstream last)
 void cni_cuda_stream_free(int index, void *stream)
 {
   const cni_cuda_driver_table *cu = cni_cuda_driver();
-  cni_cuda_device *d = cni_cuda_use(index);
+  cni_cuda_device *d = cni_cuda_use_to_free(index);
   if (!d) return;
   if (wait_for(d->own.stream, stream)) cu->cuStreamSynchronize(stream);
   pthread_mutex_lock(&d->lock);
@@ -160,7 +160,7 @@ void *cni_cuda_event_new(int index, bool timing)
 
 void cni_cuda_event_free(int index, void *event)
 {
-  if (cni_cuda_use(index)) cni_cuda_driver()->cuEventDestroy(event);
+  if (cni_cuda_use_to_free(index)) cni_cuda_driver()->cuEventDestroy(event);
 }
 
 int cni_cuda_event_record(int index, void *event, void *stream)

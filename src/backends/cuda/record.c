@@ -83,7 +83,7 @@ void cni_cuda_record_free(int index, void *made)
 {
   const cni_cuda_graph_table *cg = cni_cuda_graphs();
   recording *r = made;
-  cni_cuda_device *d = cni_cuda_use(index);
+  cni_cuda_device *d = cni_cuda_use_to_free(index);
   if (!d) return;
   if (r->launched) cg->cuGraphExecDestroy(r->launched); /* a launch that is going on ends */
   if (r->whole) cg->cuGraphDestroy(r->whole);

@@ -1,0 +1,94 @@
+"""CUDA and processes: what a child of fork is told, and where the vendor's libraries are found."""
+import ctypes.util
+import os
+import shutil
+import tempfile
+import unittest
+
+import emulated
+
+FORKED = """
+    import multiprocessing, cairn
+    from cairn.utils.data import DataLoader, TensorDataset
+
+    def child(queue, tensor, device):
+        try:
+            queue.put(float((tensor.to(device) + 1).sum()))
+        except RuntimeError as error:
+            queue.put(str(error))
+
+    def ask(tensor, device, method="fork"):
+        context = multiprocessing.get_context(method)
+        queue = context.Queue()
+        process = context.Process(target=child, args=(queue, tensor, device))
+        process.start()
+        told = queue.get(timeout=300)
+        process.join()
+        assert process.exitcode == 0, process.exitcode
+        return told
+
+    if __name__ == "__main__":
+        print(ask(cairn.ones(3), "cuda"))          # nobody has used the device yet
+        x = cairn.ones(4).to("cuda")
+        print(ask(cairn.ones(3), "cuda"))
+        print(ask(cairn.ones(3), "cpu"))           # holds x, and does not touch the device
+        rows = TensorDataset(cairn.arange(12.0))
+        print([float(b.sum()) for b, in DataLoader(rows, 4, num_workers=2)], float(x.sum()))
+"""
+
+
+@unittest.skipIf(emulated.missing(), emulated.REASON)
+class TestFork(unittest.TestCase):
+    def test_a_child_is_told_to_be_spawned(self):
+        before, after, host, rest = emulated.run(FORKED).splitlines()
+        self.assertEqual(before, "6.0")
+        self.assertRegex(after, "cuda: the device was used before fork.*: start processes by spawn")
+        self.assertEqual((host, rest), ("6.0", "[6.0, 22.0, 38.0] 4.0"))
+
+
+OPENED = """
+    import cairn
+    x = cairn.ones(7).to("cuda")
+    print(float((x * 3).sum()))
+    print(*{line.split()[-1] for line in open("/proc/self/maps") if "libnvrtc.so" in line})
+"""
+
+
+@unittest.skipIf(emulated.missing(), emulated.REASON)
+class TestLibraries(unittest.TestCase):
+    """The driver is found by the loader; NVRTC lies where only a package of Python, or a variable, has it."""
+
+    def setUp(self):
+        self.folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, self.folder)
+        self.driver = os.path.join(self.folder, "driver")
+        os.mkdir(self.driver)
+        shutil.copy(os.path.join(emulated.SIMT, "libcuda.so.1"), self.driver)
+
+    def check(self, place, **more):
+        folder = os.path.join(self.folder, place)
+        os.makedirs(folder)
+        shutil.copy(os.path.join(emulated.SIMT, "libnvrtc.so.13"), folder)
+        total, opened = emulated.run(OPENED, LD_LIBRARY_PATH=self.driver, CAIRN_CACHE=self.folder + "/cache", **more)\
+            .splitlines()
+        self.assertEqual((total, opened), ("21.0", os.path.join(os.path.realpath(folder), "libnvrtc.so.13")))
+
+    def test_packages_of_python(self):
+        site = os.path.join(self.folder, "site")
+        path = site + ":" + os.environ.get("PYTHONPATH", "")
+        if ctypes.util.find_library("nvrtc"):  # the system's own goes before packages
+            os.makedirs(site + "/nvidia/cu13/lib")
+            told = emulated.run("import cairn\nprint(cairn._C._library_folders())", PYTHONPATH=path)
+            self.assertIn(site + "/nvidia", told.strip().split(":"))
+        else:
+            self.check("site/nvidia/cu13/lib", PYTHONPATH=path)
+
+    def test_folders_of_the_variable(self):
+        self.check("here", CAIRN_CUDA_LIBRARIES=self.folder + "/none:" + self.folder + "/here")
+
+    def test_the_variable_may_name_what_holds_packages(self):
+        self.check("packages/cuda_nvrtc/lib", CAIRN_CUDA_LIBRARIES=self.folder + "/packages")
+
+
+if __name__ == "__main__":
+    unittest.main()
