@@ -10,6 +10,7 @@ usage: build/peers/bin/python tests/conformance/opinfo.py [options]
   --sample N          at most N samples per op, dtype and check, chosen by a fixed seed; fewer dtypes
   --reference         OpInfo's larger sets of samples (extremal and large values, odd strides)
   --jobs N            worker processes (default 2)
+  --device NAME       where the package computes (cuda, mirror; default: on the CPU, as torch)
   --module NAME       the package to judge (default cairn; torch judges the harness itself)
   --report FILE       write the page that lists each name
   --json FILE         write the results for machines (default build/conformance.json; of a full run)
@@ -86,8 +87,10 @@ def worker(options, entries, tasks, answers, place_at):
     """Reads task numbers from a pipe, writes one line of JSON per task."""
     import checks  # pylint: disable=import-outside-toplevel
     import torch  # pylint: disable=import-outside-toplevel
+    import translate  # pylint: disable=import-outside-toplevel
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     checks.quiet()
+    translate.Translator.device = options.device
     torch.set_num_threads(1)
     module = load(options.module)
 
@@ -250,7 +253,8 @@ def main():
     options = arguments()
     sys.path.insert(0, str(HERE))
     sys.path.append(str(pathlib.Path(os.environ.get("CAIRN_BUILD_DIR", ROOT / "build" / "default")) / "python"))
-    os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
+    if not options.device:
+        os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
     try:
         import torch  # noqa: F401  pylint: disable=import-outside-toplevel,unused-import
         from torch.testing._internal.common_methods_invocations import op_db  # pylint: disable=import-outside-toplevel
@@ -279,6 +283,7 @@ def arguments():
     parser.add_argument("--sample", type=int, default=0)
     parser.add_argument("--reference", action="store_true")
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--device")
     parser.add_argument("--module", default="cairn")
     parser.add_argument("--report")
     parser.add_argument("--json")

@@ -51,6 +51,8 @@ def dtype_name(value):
 class Translator:
     """Translates the values of one call; `pairs` lists (torch tensor, its translation) in the order met."""
 
+    device = None      # where the package's tensors lie; None: on the CPU, as torch's
+
     def __init__(self, module):
         self.module = module
         self.pairs = []
@@ -72,10 +74,12 @@ class Translator:
 
     def carried(self, copy):
         """The package's tensor over the memory of the copy; one that begins inside its storage stays so."""
-        if copy.storage_offset() == 0:
+        if copy.storage_offset() == 0 and not self.device:
             return self.module.from_dlpack(copy)
         whole = torch.empty(0, dtype=copy.dtype).set_(copy.untyped_storage())
         whole = self.module.from_dlpack(whole)
+        if self.device:
+            whole = whole.to(self.device)
         return whole.as_strided(tuple(copy.shape), copy.stride(), copy.storage_offset()).detach()
 
     def callable(self, value):
@@ -109,7 +113,7 @@ class Translator:
                 raise Untranslatable(f"the layout {value}")
             return self.named("strided", value)
         if isinstance(value, torch.device):
-            return module.device(str(value))
+            return module.device(str(value) if module is torch or not self.device else self.device)
         if isinstance(value, torch.Generator):
             made = module.Generator()
             made.manual_seed(value.initial_seed())
@@ -156,4 +160,4 @@ class Translator:
     def back(self, value):
         """The torch copy of a tensor of the package, without history."""
         value = value.detach()
-        return value.clone() if self.module is torch else torch.from_dlpack(value).clone()
+        return value.clone() if self.module is torch else torch.from_dlpack(value.cpu()).clone()
