@@ -70,7 +70,7 @@ static int dequantize_decompose(cn_call *c)
   int dtype = given ? (int)cni_arg_int(c->args, 4) : of_scale, type = wide(dtype);
   if (cni_dtype_is_float(x->dtype) || x->dtype == CN_BOOL || !cni_dtype_computes(x->dtype))
     return cn_call_fail(c, CN_ERR_DTYPE, "takes integers, not %s", cn_dtype_name((cn_dtype)x->dtype));
-  if (!cni_dtype_is_float(dtype))
+  if (!cni_dtype_valid(dtype) || !cni_dtype_is_float(dtype))
     return cn_call_fail(c, CN_ERR_DTYPE, "gives floating-point numbers, not %s", cn_dtype_name((cn_dtype)dtype));
   int64_t axis = cni_arg_int(c->args, 3);
   cn_tensor *scale = spread(c, c->in[1], x, axis, type, "scale");

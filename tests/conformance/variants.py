@@ -199,7 +199,7 @@ def into(judge, sample, expected, form):
     def give(call, translator):
         made = [translator.value(t) for t in targets(expected, form)]
         if form == " of no elements":     # memory of its own, so that it can grow
-            made = [translator.module.empty(0, dtype=t.dtype) for t in made]
+            made = [translator.module.empty(0, dtype=t.dtype, device=t.device) for t in made]
         handed = made[0] if single else tuple(made)
         return made, lambda *args, **kwargs: call(*args, **kwargs, out=handed)
 

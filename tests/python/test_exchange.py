@@ -473,6 +473,19 @@ class TestJax(unittest.TestCase):
 class TestOtherDevices(unittest.TestCase):
     """The mirror device: memory of its own behind CPU kernels."""
 
+    def test_lengths_of_ctc_loss(self):
+        x = cairn.randn(6, 2, 4).log_softmax(-1)
+        targets, given, targeted = cairn.tensor([[1, 2], [3, 1]]), [6, 5], [2, 1]
+        want = cairn.nn.functional.ctc_loss(x, targets, given, targeted)
+        for lengths in (list, cairn.tensor):
+            made = cairn.nn.functional.ctc_loss(x.to("mirror"), targets.to("mirror"), lengths(given), lengths(targeted))
+            self.assertEqual(made.device.type, "mirror")
+            self.assertEqual(made.item(), want.item())
+            module = cairn.nn.CTCLoss()
+            self.assertEqual(module(x.to("mirror"), targets.to("mirror"), lengths(given), lengths(targeted)).item(),
+                             want.item())
+
+
     def setUp(self):
         try:
             self.x = counting(2, 3).to("mirror")

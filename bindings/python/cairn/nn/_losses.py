@@ -199,13 +199,16 @@ def triplet_margin_with_distance_loss(anchor: Tensor, positive: Tensor, negative
     return terms if how == "none" else terms.sum() if how == "sum" else terms.mean()
 
 
-def _lengths(lengths: Tensor | Sequence[builtins.int]) -> Tensor:
-    return lengths if isinstance(lengths, Tensor) else _C.tensor(builtins.list(lengths), dtype=_C.int64)
+def _lengths(lengths: Tensor | Sequence[builtins.int], like: Tensor) -> Tensor:
+    """Numbers or a tensor of any device, where `like` is."""
+    if isinstance(lengths, Tensor):
+        return lengths.to(like.device)
+    return _C.tensor(builtins.list(lengths), dtype=_C.int64, device=like.device)
 
 
 def ctc_loss(log_probs: Tensor, targets: Tensor, input_lengths: Tensor | Sequence[builtins.int],
              target_lengths: Tensor | Sequence[builtins.int], blank: builtins.int = 0, reduction: str = "mean",
              zero_infinity: builtins.bool = False) -> Tensor:
     """Connectionist temporal classification loss of log_softmax over time."""
-    return _C.ctc_loss(log_probs, targets, _lengths(input_lengths), _lengths(target_lengths), blank,
-                       _reduction(None, None, reduction), zero_infinity)
+    return _C.ctc_loss(log_probs, targets, _lengths(input_lengths, log_probs), _lengths(target_lengths, log_probs),
+                       blank, _reduction(None, None, reduction), zero_infinity)

@@ -129,7 +129,8 @@ class CTCLoss(_Loss):
         self._build("CTCLoss", blank, reduction, bool(zero_infinity))
 
     def forward(self, log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any) -> Tensor:
-        made: Tensor = self._native(log_probs, targets, _lengths(input_lengths), _lengths(target_lengths))
+        made: Tensor = self._native(log_probs, targets, _lengths(input_lengths, log_probs),
+                                    _lengths(target_lengths, log_probs))
         return made
 
 
