@@ -187,6 +187,18 @@ int cni_cuda_record_end(int index, void **made);
 int cni_cuda_record_run(int index, void *made, const cn_record_run *run);
 void cni_cuda_record_free(int index, void *made);
 
+bool cni_cuda_graphs_off(void); /* by CAIRN_CUDA_GRAPHS or CAIRN_SYNC, or the driver has none */
+
+/* ---- work of many launches that calls queue again and again (repeat.c) ---- */
+typedef struct cni_cuda_repeated cni_cuda_repeated;
+typedef int (*cni_cuda_steps_fn)(void *payload); /* queues the work: 0 or an error */
+/* Memory of `bytes` that is kept for work with this key (its bytes); cni_cuda_repeat_run must follow. NULL: the caller
+ * queues its work itself, with memory of its own: not now, or not yet. */
+cni_cuda_repeated *cni_cuda_repeat(cni_cuda_device *d, const void *key, size_t size, size_t bytes, void **memory);
+/* Runs work that uses no other memory than that. status: of what was queued before it; where that is an error, nothing
+ * runs. Returns status, or what went wrong. */
+int cni_cuda_repeat_run(cni_cuda_repeated *r, const char *name, cni_cuda_steps_fn steps, void *payload, int status);
+
 /* ---- memory (memory.c): of the stream in use ---- */
 enum { CNI_CUDA_WORKSPACE = 32 << 20 };
 void *cni_cuda_alloc(cni_cuda_device *d, size_t size); /* NULL without an error */

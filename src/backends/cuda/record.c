@@ -92,7 +92,7 @@ void cni_cuda_record_free(int index, void *made)
   cni_cuda_host->free_memory(r, sizeof *r);
 }
 
-static bool switched_off(void)
+bool cni_cuda_graphs_off(void)
 {
   const char *wanted = cni_cuda_host->env("CAIRN_CUDA_GRAPHS");
   return cni_cuda_waits || (wanted && (!strcmp(wanted, "0") || !strcmp(wanted, "off"))) || !cni_cuda_graphs();
@@ -103,7 +103,7 @@ int cni_cuda_record_begin(int index)
   const cni_cuda_driver_table *cu = cni_cuda_driver();
   cni_cuda_device *d = cni_cuda_use(index);
   if (!d) return CN_ERR_DEVICE;
-  if (switched_off() || cni_cuda_records(d)) return CN_REFUSED;
+  if (cni_cuda_graphs_off() || cni_cuda_records(d)) return CN_REFUSED;
   recording *r = cni_cuda_host->memory(sizeof *r);
   if (!r) return CN_ERR_MEMORY;
   memset(r, 0, sizeof *r);

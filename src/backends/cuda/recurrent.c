@@ -1,42 +1,70 @@
 /* recurrent.c: recurrent_sequence and its gradient: one product and one kernel a step, all of it queued by one call.
  *
- * Place in the flow: launches of kernels/recurrent.cu, products by matmul.c. The products of all inputs are one; they
- * are written where the step leaves its gates, so that no other memory is needed. 16-bit floats are products of the
- * Tensor Cores with results in float32, in which cells and gradients go from step to step. Invariant: rows of a step
- * are the first of the batch; of them `before` have a step before and `after` have one after. */
+ * Place in the flow: launches of kernels/recurrent.cu, products by matmul.c; calls like earlier ones repeat what those
+ * had recorded (repeat.c). The products of all inputs are one; they are written where the step leaves its gates, so
+ * that no other memory is needed. 16-bit floats are products of the Tensor Cores with results in float32, in which
+ * cells and gradients go from step to step. Invariants: rows of a step are the first of the batch; of them `before`
+ * have a step before and `after` have one after. Steps use memory of their own (rooms) and, by a table that lies there,
+ * tensors. */
 #include <string.h>
 
 #include "plugin.h"
 
-enum { THREADS = 128, MOST_ROWS = 65535 };
+enum { THREADS = 128, MOST_ROWS = 65535, FEW_STEPS = 4 /* are launched as fast as repeated */ };
 typedef enum network { LSTM, GRU, PLAIN_TANH, PLAIN_RELU } network;
 
 /* As in kernels/recurrent.cu. */
+typedef struct step_places {
+  const void *given, *b_ih, *b_hh;
+  void *output, *saved, *last_h, *last_c;
+} step_places;
 typedef struct step_job {
-  const void *given, *product, *b_ih, *b_hh, *first;
-  void *state, *output, *saved, *last_h, *last_c;
-  int64_t rows, hidden, given_row, before, after;
+  const void *table;
+  step_places own;
+  const void *product;
+  void *state, *h;
+  int64_t at, rows, after, hidden, given_row;
 } step_job;
+typedef struct back_places {
+  const void *saved, *output, *first, *g_output, *g_h, *g_c;
+  void *g_given, *g_hidden, *g_h0, *g_c0;
+} back_places;
 typedef struct back_job {
-  const void *saved, *output, *earlier, *first, *g_output, *g_h, *g_c, *product;
-  void *state, *g_given, *g_hidden, *g_h0, *g_c0;
-  int64_t rows, hidden, earlier_row, before, after;
+  const void *table;
+  back_places own;
+  const void *product;
+  void *state, *gates;
+  int64_t at, rows, before, after, earlier, hidden;
 } back_job;
+enum { PLACES = 12 };
+typedef struct aim_job {
+  void *table;
+  int64_t count;
+  const void *places[PLACES];
+} aim_job;
 
 /* ---- what both directions know ---- */
+
+/* Memory of the steps alone, in one block. h: what the next product reads, states or gradients of gates. table and
+ * weights: where the steps are repeated. */
+typedef struct rooms {
+  void *product, *state, *h, *table, *weights, *block;
+  size_t bytes;
+} rooms;
 
 typedef struct course {
   cni_cuda_device *d;
   const char *name;
   network kind;
-  int type, wide;        /* of tensors, of what is computed */
-  int64_t gates, kept;   /* columns of H */
+  int type, wide;       /* of tensors, of what is computed */
+  int64_t gates, kept;  /* columns of H */
   int64_t steps, batch, hidden;
-  const int64_t *sizes;  /* rows of each step; NULL: the batch */
-  int64_t *starts;       /* where they begin; NULL likewise */
+  const int64_t *sizes; /* rows of each step; NULL: the batch */
+  int64_t *starts;      /* where they begin; NULL likewise */
   bool reverse;
-  void *product, *state; /* scratch */
-  size_t product_bytes, state_bytes;
+  rooms r;
+  const void *weights; /* w_hh: (gates H, H) */
+  cni_cuda_repeated *repeated;
 } course;
 
 /* A step as it is done, by number: its first row among all, how many it has, and of them how many have neighbours. */
@@ -59,10 +87,6 @@ static step step_of(const course *q, int64_t s)
 }
 
 static size_t bytes_of(int type, int64_t n) { return cn_element_bytes(type, n); }
-static void *part(const course *q, const void *data, int64_t element)
-{
-  return data ? (char *)(uintptr_t)data + bytes_of(q->type, element) : NULL;
-}
 
 /* mode, reverse and batch_sizes stand at args[mode], mode + 1 and `sizes`. all: a tensor of all steps; h0: (B, H). */
 static course course_of(const cn_call *c, int mode, int sizes, const cn_desc *all, const cn_desc *h0)
@@ -79,26 +103,61 @@ static course course_of(const cn_call *c, int mode, int sizes, const cn_desc *al
   return q;
 }
 
-/* The device, and memory. product: columns of a row of products. */
-static int begin(course *q, const cn_call *c, int64_t product)
+/* What work that can be repeated depends on, besides where tensors lie; compared as bytes. */
+typedef struct key {
+  char what[8];
+  int32_t backward, kind, type, reverse;
+  int64_t steps, batch, hidden, given_row;
+} key;
+
+/* The next part of a block; aligned as cuBLASLt likes it. block NULL: only counts. */
+static void *next_room(rooms *r, size_t bytes)
 {
+  void *room = r->block ? (char *)r->block + r->bytes : NULL;
+  r->bytes += (bytes + 511) / 512 * 512;
+  return room;
+}
+
+/* product, h: columns of a row of those. */
+static void divide(course *q, int64_t product, int64_t h, bool repeats)
+{
+  rooms *r = &q->r;
+  r->bytes = 0;
+  r->product = next_room(r, bytes_of(q->wide, q->batch * product));
+  r->state = next_room(r, bytes_of(q->wide, q->batch * q->hidden));
+  r->h = next_room(r, bytes_of(q->type, q->batch * h));
+  if (!repeats) return;
+  r->table = next_room(r, PLACES * sizeof(void *));
+  r->weights = next_room(r, bytes_of(q->type, q->gates * q->hidden * q->hidden));
+}
+
+/* Memory for the steps: that of work to be repeated, or for this call alone. */
+static int begin(course *q, int64_t product, int64_t h, int64_t given_row, bool backward)
+{
+  key k;
+  memset(&k, 0, sizeof k);
+  memcpy(k.what, "steps", 5);
+  k.backward = backward, k.kind = (int32_t)q->kind, k.type = q->type, k.reverse = q->reverse;
+  k.steps = q->steps, k.batch = q->batch, k.hidden = q->hidden, k.given_row = given_row;
+  divide(q, product, h, true);
+  if (!q->sizes && q->steps >= FEW_STEPS) q->repeated = cni_cuda_repeat(q->d, &k, sizeof k, q->r.bytes, &q->r.block);
+  if (!q->repeated) {
+    q->r.block = NULL;
+    divide(q, product, h, false);
+    q->r.block = cni_cuda_scratch(q->d, q->name, q->r.bytes);
+  }
+  if (!q->r.block) return CN_ERR_MEMORY;
+  divide(q, product, h, q->repeated != NULL);
   size_t list = (size_t)q->steps * sizeof *q->starts;
-  q->d = cni_cuda_of(c);
-  if (!q->d) return CN_ERR_DEVICE;
   if (q->sizes && !(q->starts = cni_cuda_host->memory(list))) return CN_ERR_MEMORY;
   for (int64_t t = 0, at = 0; q->sizes && t < q->steps; at += q->sizes[t++]) q->starts[t] = at;
-  q->product_bytes = bytes_of(q->wide, q->batch * product);
-  q->state_bytes = bytes_of(q->wide, q->batch * q->hidden);
-  q->product = cni_cuda_scratch(q->d, q->name, q->product_bytes);
-  q->state = q->product ? cni_cuda_scratch(q->d, q->name, q->state_bytes) : NULL;
-  return q->state ? CN_OK : CN_ERR_MEMORY;
+  return CN_OK;
 }
 
 static void end(course *q)
 {
   if (q->starts) cni_cuda_host->free_memory(q->starts, (size_t)q->steps * sizeof *q->starts);
-  if (q->product) cni_cuda_free(q->d, q->product, q->product_bytes);
-  if (q->state) cni_cuda_free(q->d, q->state, q->state_bytes);
+  if (q->r.block && !q->repeated) cni_cuda_free(q->d, q->r.block, q->r.bytes);
 }
 
 static int find_code(CUfunction *code, const course *q, const char *entry)
@@ -115,6 +174,31 @@ static int launch(const course *q, CUfunction code, int64_t rows, void *job)
   return cni_cuda_launch(q->d, q->name, code, grid, job);
 }
 
+/* For work that is repeated: a call's places and weights go where it finds them. */
+static int aim(course *q, const void *places, size_t bytes)
+{
+  aim_job j = {.table = q->r.table, .count = (int64_t)(bytes / sizeof(void *))};
+  CUfunction code;
+  if (!q->repeated) return CN_OK;
+  memcpy(j.places, places, bytes);
+  int status = find_code(&code, q, "recurrent_aim");
+  if (!status) status = cni_cuda_launch(q->d, q->name, code, (cni_cuda_grid){1, 1, THREADS, 0}, &j);
+  CUresult result = CUDA_SUCCESS;
+  if (!status)
+    result = cni_cuda_driver()->cuMemcpyDtoDAsync((CUdeviceptr)(uintptr_t)q->r.weights,
+                                                  (CUdeviceptr)(uintptr_t)q->weights,
+                                                  bytes_of(q->type, q->gates * q->hidden * q->hidden),
+                                                  cni_cuda_now(q->d)->stream);
+  q->weights = q->r.weights;
+  return status ? status : cni_cuda_check(result, q->name);
+}
+
+static int run_steps(course *q, cni_cuda_steps_fn steps, void *payload, int status)
+{
+  if (q->repeated) return cni_cuda_repeat_run(q->repeated, q->name, steps, payload, status);
+  return status ? status : steps(payload);
+}
+
 /* ---- forward: recurrent_sequence(input, w_ih, w_hh, h0, b_ih, b_hh, c0, mode, reverse, keep, batch_sizes)
  * -> (output, h, c, saved) ---- */
 
@@ -124,8 +208,9 @@ enum { OUTPUT, LAST_H, LAST_C, SAVED, RESULTS };
 typedef struct forward {
   course q;
   cni_cuda_operand in[INPUTS], out[RESULTS];
-  void *given, *room; /* room: scratch for given, where no result has room for it */
+  void *room; /* scratch for `given`, where no result has room for it */
   size_t room_bytes;
+  step_places places;
   int64_t given_row;
 } forward;
 
@@ -134,53 +219,66 @@ static int make_given(forward *f, const cn_desc *x, bool keep)
 {
   course *q = &f->q;
   int64_t width = q->gates * q->hidden, n = x->shape[x->ndim - 1], rows = x->numel / n;
-  f->given = q->kept ? f->out[SAVED].data : f->out[OUTPUT].data;
-  f->given_row = q->kept ? q->kept * q->hidden : q->hidden;
+  void *given = q->kept ? f->out[SAVED].data : f->out[OUTPUT].data;
   if (q->kept && !keep) {
-    f->given_row = width;
     f->room_bytes = bytes_of(q->type, rows * width);
-    f->given = f->room = cni_cuda_scratch(q->d, q->name, f->room_bytes);
+    given = f->room = cni_cuda_scratch(q->d, q->name, f->room_bytes);
     if (!f->room) return CN_ERR_MEMORY;
   }
-  cni_cuda_product p = {.a = f->in[INPUT].data, .b = f->in[W_IH].data, .y = f->given, .m = rows, .n = width, .k = n,
+  f->places.given = given;
+  cni_cuda_product p = {.a = f->in[INPUT].data, .b = f->in[W_IH].data, .y = given, .m = rows, .n = width, .k = n,
                         .a_row = n, .a_col = 1, .b_row = 1, .b_col = n, .y_row = f->given_row, .dtype = q->type,
                         .to = q->type, .times = 1};
   return cni_cuda_multiply(q->d, q->name, &p);
 }
 
-/* product[row ...] = `rows` states from h on, times w_hh turned. */
-static int multiply_states(const forward *f, const void *h, int64_t row, int64_t rows)
+/* from, in another type, to memory of ours. */
+static int put_states(const course *q, void *to, int type, const cni_cuda_operand *from)
 {
-  const course *q = &f->q;
-  int64_t width = q->gates * q->hidden;
-  cni_cuda_product p = {.a = h, .b = f->in[W_HH].data, .y = (char *)q->product + bytes_of(q->wide, row * width),
-                        .m = rows, .n = width, .k = q->hidden, .a_row = q->hidden, .a_col = 1, .b_row = 1,
-                        .b_col = q->hidden, .y_row = width, .dtype = q->type, .to = q->wide,
-                        .times = (double)q->steps};
-  return rows > 0 ? cni_cuda_multiply(q->d, q->name, &p) : CN_OK;
+  cn_desc d = from->dense;
+  d.data = to;
+  d.dtype = type;
+  return cni_cuda_copy_desc(q->d, q->name, &d, &from->dense);
 }
 
-static int forward_steps(forward *f, bool keep)
+static int forward_steps(void *payload)
 {
+  forward *f = payload;
   course *q = &f->q;
-  const int64_t H = q->hidden;
-  step_job j = {.product = q->product, .b_ih = f->in[B_IH].data, .b_hh = f->in[B_HH].data, .state = q->state,
-                .first = f->in[q->kind == LSTM ? C0 : H0].data, .last_h = f->out[LAST_H].data,
-                .last_c = f->out[LAST_C].data, .hidden = H, .given_row = f->given_row};
-  const void *h = NULL;
+  int64_t width = q->gates * q->hidden;
+  cni_cuda_product p = {.a = q->r.h, .b = q->weights, .y = q->r.product, .n = width, .k = q->hidden,
+                        .a_row = q->hidden, .a_col = 1, .b_row = 1, .b_col = q->hidden, .y_row = width,
+                        .dtype = q->type, .to = q->wide, .times = (double)q->steps};
+  step_job j = {.table = q->r.table, .product = q->r.product, .state = q->r.state, .h = q->r.h, .hidden = q->hidden,
+                .given_row = f->given_row};
   CUfunction code;
   int status = find_code(&code, q, "recurrent_step");
+  if (!j.table) j.own = f->places;
   for (int64_t s = 0; s < q->steps && !status; s++) {
     step t = step_of(q, s);
-    status = multiply_states(f, h, 0, t.before);
-    if (!status) status = multiply_states(f, part(q, f->in[H0].data, t.before * H), t.before, t.rows - t.before);
-    j.given = part(q, f->given, t.at * f->given_row);
-    j.output = part(q, f->out[OUTPUT].data, t.at * H);
-    j.saved = keep ? part(q, f->out[SAVED].data, t.at * q->kept * H) : NULL;
-    j.rows = t.rows, j.before = t.before, j.after = t.after;
+    p.m = t.rows;
+    j.at = t.at, j.rows = t.rows, j.after = t.after;
+    status = cni_cuda_multiply(q->d, q->name, &p);
     if (!status) status = launch(q, code, t.rows, &j);
-    h = j.output;
   }
+  return status;
+}
+
+static int run_forward(forward *f, const cn_desc *x, bool keep)
+{
+  course *q = &f->q;
+  f->places = (step_places){.b_ih = f->in[B_IH].data, .b_hh = f->in[B_HH].data, .output = f->out[OUTPUT].data,
+                            .saved = keep ? f->out[SAVED].data : NULL, .last_h = f->out[LAST_H].data,
+                            .last_c = f->out[LAST_C].data};
+  f->given_row = !q->kept ? q->hidden : keep ? q->kept * q->hidden : q->gates * q->hidden;
+  q->weights = f->in[W_HH].data;
+  int status = make_given(f, x, keep);
+  if (!status) status = begin(q, q->gates * q->hidden, q->hidden, f->given_row, false);
+  if (!status) status = put_states(q, q->r.h, q->type, &f->in[H0]);
+  if (!status && q->kept) status = put_states(q, q->r.state, q->wide, &f->in[q->kind == LSTM ? C0 : H0]);
+  if (!status) status = aim(q, &f->places, sizeof f->places);
+  status = run_steps(q, forward_steps, f, status);
+  end(q);
   return status;
 }
 
@@ -189,21 +287,19 @@ static int forward_kernel(cn_call *c)
   const cn_desc *x = cn_desc_of(c->in[INPUT]);
   forward f = {.q = course_of(c, MODE, SIZES, x, cn_desc_of(c->in[H0]))};
   course *q = &f.q;
-  bool keep = c->args[KEEP].u.i != 0 && q->kept;
   if (q->batch == 0 || q->hidden == 0) return CN_OK;
   if (x->numel == 0) return cni_cuda_refuse(c, "inputs without columns");
-  int status = begin(q, c, q->gates * q->hidden);
+  if (!(q->d = cni_cuda_of(c))) return CN_ERR_DEVICE;
+  int status = CN_OK;
   for (int i = 0; i < INPUTS && !status; i++)
     if (c->in[i]) status = cni_cuda_take(&f.in[i], q->d, q->name, cn_desc_of(c->in[i]), 0);
   for (int i = 0; i < RESULTS && !status; i++)
     status = cni_cuda_room(&f.out[i], q->d, q->name, cn_desc_of(c->out[i]), 0);
-  if (!status) status = make_given(&f, x, keep);
-  if (!status) status = forward_steps(&f, keep);
+  if (!status) status = run_forward(&f, x, c->args[KEEP].u.i != 0 && q->kept);
   if (f.room) cni_cuda_free(q->d, f.room, f.room_bytes);
   for (int i = 0; i < INPUTS; i++) cni_cuda_drop(&f.in[i], q->d);
   for (int i = 0; i < RESULTS; i++)
     if (f.out[i].desc) status = cni_cuda_give(&f.out[i], q->d, q->name, status);
-  end(q);
   return status;
 }
 
@@ -217,51 +313,48 @@ enum { GRAD_MODE = 8, GRAD_SIZES = 10 };
 typedef struct backward {
   course q;
   cni_cuda_operand in[GRAD_INPUTS], out[RESULTS];
+  back_places places;
 } backward;
 
-/* product = gradients of the gates of `rows` rows, times w_hh. */
-static int multiply_gates(const backward *b, const void *gates, int64_t rows)
+static int backward_steps(void *payload)
 {
-  const course *q = &b->q;
-  int64_t width = q->gates * q->hidden;
-  cni_cuda_product p = {.a = gates, .b = b->in[GRAD_W].data, .y = q->product, .m = rows, .n = q->hidden, .k = width,
-                        .a_row = width, .a_col = 1, .b_row = q->hidden, .b_col = 1, .y_row = q->hidden,
-                        .dtype = q->type, .to = q->wide, .times = (double)q->steps};
-  return cni_cuda_multiply(q->d, q->name, &p);
-}
-
-/* The operands of one step. */
-static void aim(back_job *j, const backward *b, int64_t s)
-{
-  const course *q = &b->q;
-  const int64_t H = q->hidden, width = q->gates * H;
-  step t = step_of(q, s), earlier = s ? step_of(q, s - 1) : t;
-  j->saved = part(q, b->in[GRAD_SAVED].data, t.at * q->kept * H);
-  j->output = part(q, b->in[GRAD_Y].data, t.at * H);
-  j->earlier = q->kind == LSTM ? part(q, b->in[GRAD_SAVED].data, (earlier.at * q->kept + q->kept - 1) * H)
-                               : part(q, b->in[GRAD_Y].data, earlier.at * H);
-  j->g_output = part(q, b->in[GRAD_OUTPUT].data, t.at * H);
-  j->g_given = part(q, b->out[GIVEN].data, t.at * width);
-  j->g_hidden = q->kind == GRU ? part(q, b->out[HIDDEN].data, t.at * width) : NULL;
-  j->rows = t.rows, j->before = t.before, j->after = t.after;
-}
-
-static int backward_steps(backward *b)
-{
+  backward *b = payload;
   course *q = &b->q;
-  back_job j = {.first = b->in[q->kind == LSTM ? GRAD_C0 : GRAD_H0].data, .g_h = b->in[GRAD_H].data,
-                .g_c = b->in[GRAD_C].data, .product = q->product, .state = q->state, .g_h0 = b->out[FIRST_H].data,
-                .g_c0 = b->out[FIRST_C].data, .hidden = q->hidden,
-                .earlier_row = q->kind == LSTM ? q->kept * q->hidden : q->hidden};
+  int64_t width = q->gates * q->hidden;
+  cni_cuda_product p = {.a = q->r.h, .b = q->weights, .y = q->r.product, .n = q->hidden, .k = width, .a_row = width,
+                        .a_col = 1, .b_row = q->hidden, .b_col = 1, .y_row = q->hidden, .dtype = q->type,
+                        .to = q->wide, .times = (double)q->steps};
+  back_job j = {.table = q->r.table, .product = q->r.product, .state = q->r.state, .gates = q->r.h,
+                .hidden = q->hidden};
   CUfunction code, first;
   int status = find_code(&code, q, "recurrent_back");
   if (!status) status = find_code(&first, q, "recurrent_first");
+  if (!j.table) j.own = b->places;
   for (int64_t s = q->steps - 1; s >= 0 && !status; s--) {
-    aim(&j, b, s);
-    status = launch(q, code, j.rows, &j);
-    if (!status) status = multiply_gates(b, q->kind == GRU ? j.g_hidden : j.g_given, j.rows);
-    if (!status && j.before < j.rows) status = launch(q, first, j.rows - j.before, &j);
+    step t = step_of(q, s);
+    p.m = t.rows;
+    j.at = t.at, j.rows = t.rows, j.before = t.before, j.after = t.after;
+    j.earlier = s ? step_of(q, s - 1).at : 0;
+    status = launch(q, code, t.rows, &j);
+    if (!status) status = cni_cuda_multiply(q->d, q->name, &p);
+    if (!status && t.before < t.rows) status = launch(q, first, t.rows - t.before, &j);
   }
+  return status;
+}
+
+static int run_backward(backward *b)
+{
+  course *q = &b->q;
+  b->places = (back_places){.saved = b->in[GRAD_SAVED].data, .output = b->in[GRAD_Y].data,
+                            .first = b->in[q->kind == LSTM ? GRAD_C0 : GRAD_H0].data,
+                            .g_output = b->in[GRAD_OUTPUT].data, .g_h = b->in[GRAD_H].data, .g_c = b->in[GRAD_C].data,
+                            .g_given = b->out[GIVEN].data, .g_hidden = b->out[HIDDEN].data,
+                            .g_h0 = b->out[FIRST_H].data, .g_c0 = b->out[FIRST_C].data};
+  q->weights = b->in[GRAD_W].data;
+  int status = begin(q, q->hidden, q->gates * q->hidden, 0, true);
+  if (!status) status = aim(q, &b->places, sizeof b->places);
+  status = run_steps(q, backward_steps, b, status);
+  end(q);
   return status;
 }
 
@@ -270,16 +363,16 @@ static int backward_kernel(cn_call *c)
   backward b = {.q = course_of(c, GRAD_MODE, GRAD_SIZES, cn_desc_of(c->in[GRAD_Y]), cn_desc_of(c->in[GRAD_H0]))};
   course *q = &b.q;
   if (q->batch == 0 || q->hidden == 0) return CN_OK;
-  int status = begin(q, c, q->hidden);
+  if (!(q->d = cni_cuda_of(c))) return CN_ERR_DEVICE;
+  int status = CN_OK;
   for (int i = 0; i < GRAD_INPUTS && !status; i++)
     if (c->in[i]) status = cni_cuda_take(&b.in[i], q->d, q->name, cn_desc_of(c->in[i]), 0);
   for (int i = 0; i < RESULTS && !status; i++)
     status = cni_cuda_room(&b.out[i], q->d, q->name, cn_desc_of(c->out[i]), 0);
-  if (!status) status = backward_steps(&b);
+  if (!status) status = run_backward(&b);
   for (int i = 0; i < GRAD_INPUTS; i++) cni_cuda_drop(&b.in[i], q->d);
   for (int i = 0; i < RESULTS; i++)
     if (b.out[i].desc) status = cni_cuda_give(&b.out[i], q->d, q->name, status);
-  end(q);
   return status;
 }
 
