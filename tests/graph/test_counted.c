@@ -271,6 +271,7 @@ static int device_fn(cn_tensor **out, cn_tensor *const *in, void *payload)
 static void test_device(void **state)
 {
   (void)state;
+  cn_scope *scope = cn_scope_begin();
   cn_device mirror = cn_device_find("mirror");
   cn_tensor *host[2] = {numbers(12, 0), cn_randn(CN_SHAPE(12, 3))}, *have, *want;
   cn_tensor *in[2] = {cn_to_device(host[0], mirror), cn_to_device(host[1], mirror)};
@@ -279,6 +280,7 @@ static void test_device(void **state)
   assert_int_equal(device_fn(&want, host, NULL), 0);
   assert_true(cn_item(have) == cn_item(want));
   cn_graph_free(g);
+  cn_scope_end(scope);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, clear_errors, NULL)

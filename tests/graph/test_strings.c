@@ -102,6 +102,7 @@ static void test_numbers(void **state)
 static void test_refusals(void **state)
 {
   (void)state;
+  cn_scope *scope = cn_scope_begin();
   cn_strings a = STRINGS("a", "b"), b = STRINGS("a", "b", "c"), out;
   cn_device mirror = cn_device_find("mirror");
   assert_null(cn_strings_equal(&a, &b));
@@ -116,6 +117,7 @@ static void test_refusals(void **state)
   cn_tensor *x = cn_requires_grad(cn_ones(CN_SHAPE(2)), true);
   assert_int_equal(cn_strings_format(&out, x), 0);
   assert_false(cn_needs_grad(out.bytes)); /* no gradient goes through strings */
+  cn_scope_end(scope);
 }
 
 /* ---- in graphs ---- */

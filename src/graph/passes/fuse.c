@@ -251,14 +251,15 @@ static int reorder(fusing *f, int *order)
 {
   cn_graph *g = f->g;
   int at = 0;
+  if (!g->nnodes) return CN_OK;
   f->walk++;
   for (size_t i = 0; i < g->nnodes; i++)
     if (f->group[i] < 0 || f->last[f->group[i]] == (int)i) put(f, (int)i, order, &at);
-  cni_gnode *nodes = cni_alloc((g->nnodes + 1) * sizeof *nodes);
+  cni_gnode *nodes = cni_alloc(g->nnodes * sizeof *nodes);
   if (!nodes) return CN_ERR_MEMORY;
   for (size_t i = 0; i < g->nnodes; i++) nodes[i] = g->nodes[order[i]];
   memcpy(g->nodes, nodes, g->nnodes * sizeof *nodes);
-  cni_free(nodes, (g->nnodes + 1) * sizeof *nodes);
+  cni_free(nodes, g->nnodes * sizeof *nodes);
   for (size_t i = 0; i < g->nnodes; i++)
     for (int k = 0; k < g->nodes[i].nout; k++) g->values[g->nodes[i].out[k]].node = (int)i;
   cni_graph_changed(g);
