@@ -13,6 +13,7 @@
 #include "lists.h"
 #include "strings.h"
 #include "device.h"
+#include "recording.h"
 #include "tree.h"
 #include "module.h"
 #include "nn.h"

@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "check.h"
 #include "graph/setting.h"
+#include "graph/whole.h"
 
 enum { MOST_PROGRAMS = 64, MOST_ALIKE = 8 };
 
@@ -287,7 +288,7 @@ static int run_found(cn_compiled *c, cni_executable *p, cn_compile_call *call, b
 /* Hooks that keep saved values in another form see ops one by one. */
 static bool must_be_eager(const cn_state *st, enum cni_compile_mode mode)
 {
-  return st->capture || st->saved_hooks || mode == CNI_COMPILE_OFF;
+  return st->capture || st->saved_hooks || mode == CNI_COMPILE_OFF || cni_whole.by_hand();
 }
 
 int cn_compiled_call(cn_compiled *c, cn_compile_call *call)

@@ -478,6 +478,8 @@ int cni_graph_run_at(cn_tensor **outputs, cn_graph *g, cn_tensor *const *inputs,
   if (cn_err()) return cn_err();
   if (!g) return cni_fail(CN_ERR_TYPE, "graph_run: the graph is NULL");
   if (cni_state()->capture) return cni_fail(CN_ERR_CAPTURE, "graph_run: a graph cannot run while one is captured");
+  if (cni_whole.by_hand())
+    return cni_fail(CN_ERR_CAPTURE, "graph_run: a graph's memory is its own: it cannot be recorded by hand");
   if (check_states(g)) return cn_err();
   if (cni_has_counts(g)) return cni_segments_run(outputs, g, inputs, at);
   cn_tensor **in = cni_alloc((g->ninputs + 1) * sizeof *in);

@@ -20,6 +20,7 @@ typedef struct cni_whole_graphs {
   int (*record_end)(cn_device device, void **recording);
   int (*record_run)(cn_device device, void *recording, const cn_record_run *run);
   void (*record_free)(cn_device device, void *recording);
+  bool (*by_hand)(void); /* does this thread record by itself (cairn/recording.h)? Then graphs are not run */
 } cni_whole_graphs;
 extern const cni_whole_graphs cni_whole;
 

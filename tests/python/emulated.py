@@ -1,5 +1,5 @@
 """Programs on a CUDA device that the processor stands for (tests/simt), each in a process of its own: Python's part
-of CUDA does is tested without a GPU. Slow: kernels are compiled by the C++ compiler; keep tensors small and kinds few.
+of CUDA is tested without a GPU. Slow: kernels are compiled by the C++ compiler; keep tensors small and kinds few.
 """
 import os
 import shutil

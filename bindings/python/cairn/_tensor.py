@@ -310,7 +310,9 @@ class Tensor(Compat, _C.TensorBase):
 
     def copy_(self, src: Tensor | _Number,
               non_blocking: builtins.bool = False) -> Tensor:  # unused: non_blocking (see to)
-        """Overwrites the elements with those of src, broadcast and cast."""
+        """Overwrites the elements with those of src, broadcast, cast, and brought to this tensor's device."""
+        if isinstance(src, _C.TensorBase) and src.device != self.device:
+            src = src.to(self.device)
         return _C.TensorBase.copy_(self, src)
 
     def unsqueeze_(self, dim: builtins.int) -> Tensor:

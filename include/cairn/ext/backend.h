@@ -174,6 +174,9 @@ typedef struct cn_backend {
   int (*record_end)(int index, void **recording);
   int (*record_run)(int index, void *recording, const cn_record_run *run); /* queues one run on run->stream */
   void (*record_free)(int index, void *recording);                         /* queued runs still end */
+  /* Said while one is made: memory that was taken meanwhile may still be held when it ends, and is given back after
+   * record_free. Without this record_end may take such memory for an error. */
+  void (*record_hold)(int index);
 } cn_backend;
 
 CN_END_DECLS

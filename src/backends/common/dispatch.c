@@ -15,6 +15,7 @@
 #include "base/state.h"
 #include "ops/families.h"
 #include "ops/prepared.h"
+#include "recording.h"
 #include "registry.h"
 #include "tensor/tensor.h"
 
@@ -313,6 +314,12 @@ static CNI_APART int dispatch_asking(cn_call *c, const cni_opinfo *info, const c
 }
 
 int cni_dispatch(cn_call *c, const cni_opinfo *info)
+{
+  cn_recording *r = cni_recording_at_work();
+  return CNI_UNLIKELY(r != NULL) ? cni_recording_call(r, c, info) : cni_dispatch_now(c, info);
+}
+
+int cni_dispatch_now(cn_call *c, const cni_opinfo *info)
 {
   unsigned b = (unsigned)(c->device >> 8) - 1;
   const cni_kernel_list *list = b < CNI_MAX_BACKENDS ? cni_kernels_at((int)b, info) : NULL;

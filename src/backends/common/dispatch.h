@@ -33,6 +33,7 @@ void cni_kernels_free(int b);
 void cni_kernel_choose(cni_choice *choice, const cn_call *call, const cni_kernel_list *list, int from);
 /* Runs the first implementation that takes the call; CN_REFUSED when none does. */
 int cni_dispatch(cn_call *call, const cni_opinfo *info);
+int cni_dispatch_now(cn_call *call, const cni_opinfo *info); /* ... also while this thread records (recording.c) */
 void cni_dispatch_forget(cn_state *state); /* frees the choices that a thread keeps */
 
 /* ---- CAIRN_KERNEL (override.c) ---- */

@@ -7,6 +7,7 @@
 
 #include "base/state.h"
 #include "ops/families.h"
+#include "recording.h"
 #include "registry.h"
 #include "stream.h"
 #include "tensor/tensor.h"
@@ -34,14 +35,16 @@ static void count(usage *u, size_t size)
 static void *device_alloc(cn_device device, size_t size, void *stream)
 {
   const cn_backend *b = cni_backend_of(device);
-  void *p = b ? b->alloc(cni_device_index(device), size, stream) : NULL;
+  cn_recording_pool *pool = CNI_UNLIKELY(cni_recording_at_work() != NULL) ? cni_recording_pool_for(device) : NULL;
+  void *p = pool ? cni_pool_alloc(pool, size) : b ? b->alloc(cni_device_index(device), size, stream) : NULL;
   if (b && !p) cni_fail(CN_ERR_MEMORY, "out of memory: %zu bytes on %s:%d", size, b->name, cni_device_index(device));
   if (p) count(usage_of(device), size);
   return p;
 }
 static void device_free(cn_device device, void *memory, size_t size, void *stream)
 {
-  cni_backend_of(device)->free(cni_device_index(device), memory, size, stream);
+  if (!cni_pool_give_back(memory) && !cni_recording_frees(device, memory, size, stream))
+    cni_backend_of(device)->free(cni_device_index(device), memory, size, stream);
   atomic_fetch_sub(&usage_of(device)->in_use, size);
 }
 

@@ -3,6 +3,7 @@
  * Place in the flow: graph/plan.c asks when a plan is made, graph/run.c launches. */
 #include "graph/whole.h"
 
+#include "recording.h"
 #include "registry.h"
 
 static int compile(cn_device device, void **executable, const cn_whole_graph *graph)
@@ -48,4 +49,7 @@ static void record_free(cn_device device, void *recording)
   cni_backend_at((device >> 8) - 1)->record_free((int)(device & 0xff), recording);
 }
 
-const cni_whole_graphs cni_whole = {compile, launch, drop, records, record_begin, record_end, record_run, record_free};
+static bool by_hand(void) { return cni_recording_at_work() != NULL; }
+
+const cni_whole_graphs cni_whole = {compile,    launch,     drop,        records, record_begin,
+                                    record_end, record_run, record_free, by_hand};

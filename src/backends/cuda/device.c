@@ -200,7 +200,8 @@ int cni_cuda_wait(cni_cuda_device *d)
 int cni_cuda_sync(int index)
 {
   cni_cuda_device *d = cni_cuda_use(index);
-  int status = d ? waited(d, cni_cuda_driver()->cuCtxSynchronize()) : CN_ERR_DEVICE;
+  int status = d ? cni_cuda_not_recorded(d, "a wait") : CN_ERR_DEVICE;
+  if (!status) status = waited(d, cni_cuda_driver()->cuCtxSynchronize());
   return status ? status : report_fault(d);
 }
 

@@ -68,6 +68,7 @@ const cn_backend *cn_plugin_init(const cn_host *host)
       .record_end = cni_cuda_record_end,
       .record_run = cni_cuda_record_run,
       .record_free = cni_cuda_record_free,
+      .record_hold = cni_cuda_record_hold,
   };
   if (host->abi != CN_BACKEND_ABI || host->size < sizeof(cn_host)) return NULL;
   cni_cuda_host = host;

@@ -186,6 +186,7 @@ int cni_cuda_record_begin(int index);
 int cni_cuda_record_end(int index, void **made);
 int cni_cuda_record_run(int index, void *made, const cn_record_run *run);
 void cni_cuda_record_free(int index, void *made);
+void cni_cuda_record_hold(int index);
 
 bool cni_cuda_graphs_off(void); /* by CAIRN_CUDA_GRAPHS or CAIRN_SYNC, or the driver has none */
 

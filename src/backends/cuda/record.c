@@ -33,6 +33,7 @@ typedef struct recording {
   CUgraphNode bring, give;
   CUfunction bring_code, give_code;
   CUstream last; /* where it was launched */
+  bool held;     /* memory taken meanwhile may outlive it */
 } recording;
 
 /* ---- the graph ---- */
@@ -130,6 +131,13 @@ static bool is_free(const cni_cuda_queue *q)
   return held == (q->workspace != NULL);
 }
 
+void cni_cuda_record_hold(int index)
+{
+  cni_cuda_device *d = cni_cuda_use(index);
+  recording *r = d ? (recording *)(void *)cni_cuda_records(d) : NULL;
+  if (r) r->held = true;
+}
+
 int cni_cuda_record_end(int index, void **made)
 {
   cni_cuda_device *d = cni_cuda_use(index);
@@ -140,7 +148,7 @@ int cni_cuda_record_end(int index, void **made)
   cni_cuda_record_into(d, NULL);
   CUresult result = cni_cuda_graphs()->cuStreamEndCapture(r->queue.stream, &r->captured);
   if (made && !status) status = cni_cuda_check(result, "recording");
-  if (made && !status && !is_free(&r->queue))
+  if (made && !status && !r->held && !is_free(&r->queue))
     status = cni_cuda_host->fail(CN_ERR_INTERNAL, "cuda: memory that was taken while work was recorded is still held");
   if (made && !status) status = assemble(r, d);
   if (made && !status) *made = r;

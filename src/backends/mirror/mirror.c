@@ -323,6 +323,7 @@ static cn_backend backend = {
     .record_end = cni_mirror_record_end,
     .record_run = cni_mirror_record_run,
     .record_free = cni_mirror_record_free,
+    .record_hold = cni_mirror_record_hold,
 };
 
 /* CAIRN_MIRROR: what it is to do without, for tests of devices that must: strides, inplace, graphs, recordings. */

@@ -88,5 +88,6 @@ int cni_mirror_record_begin(int index);
 int cni_mirror_record_end(int index, void **made);
 int cni_mirror_record_run(int index, void *made, const cn_record_run *run);
 void cni_mirror_record_free(int index, void *made);
+void cni_mirror_record_hold(int index);
 
 #endif

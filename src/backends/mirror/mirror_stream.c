@@ -148,6 +148,7 @@ static int report(device *d)
 
 int cni_mirror_sync(int index)
 {
+  if (cni_mirror_records(index)) return cni_mirror_cannot_keep("a wait");
   device *d = &devices[index];
   drain(&d->own);
   pthread_mutex_lock(&d->lock);
