@@ -14,6 +14,7 @@
 #include "compile/compile.h"
 #include "graph/capture.h"
 #include "ops/families.h"
+#include "ops/profile.h"
 #include "tensor/tensor.h"
 
 _Atomic bool cni_initialised;
@@ -22,6 +23,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int start(void)
 {
   cni_autograd_init();
+  cni_mode_handlers[__builtin_ctz(CNI_MODE_PROFILE)] = cni_profile_mode;
   cni_mode_handlers[__builtin_ctz(CNI_MODE_CAPTURE)] = cni_capture_mode;
   cni_hooks.leaf_touched = cni_leaf_touched;
   cni_hooks.capture_hooked = cni_capture_hooked;

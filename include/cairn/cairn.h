@@ -14,6 +14,7 @@
 #include "strings.h"
 #include "device.h"
 #include "recording.h"
+#include "profile.h"
 #include "tree.h"
 #include "module.h"
 #include "nn.h"

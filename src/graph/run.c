@@ -11,6 +11,7 @@
 #include "base/limits.h"
 #include "control.h"
 #include "ops/apply.h"
+#include "ops/profile.h"
 #include "run.h"
 #include "segments.h"
 #include "whole.h"
@@ -409,7 +410,9 @@ static int run_graph(cn_tensor **outputs, running *r, cn_graph *g)
   int status = r->context ? CN_OK : cn_err();
   if (r->context) {
     r->now = r->context->now;
+    cni_profile_graph_begin(r->plan->device ? r->plan->device : CN_CPU);
     status = run_all(r, outputs);
+    cni_profile_graph_end();
   }
   if (r->context) { /* a run may have had to take another */
     r->context->runs++;

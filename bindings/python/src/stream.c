@@ -171,5 +171,6 @@ int cnpy_add_streams(PyObject *module)
 {
   if (!(stream_type = cnpy_add_type(module, &stream_spec))) return -1;
   if (!(event_type = cnpy_add_type(module, &event_spec))) return -1;
-  return PyModule_AddFunctions(module, functions) || cnpy_add_recordings(module) ? -1 : 0;
+  bool failed = PyModule_AddFunctions(module, functions) || cnpy_add_recordings(module) || cnpy_add_profiles(module);
+  return failed ? -1 : 0;
 }

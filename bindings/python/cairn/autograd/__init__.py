@@ -143,6 +143,14 @@ class detect_anomaly:
 
 is_anomaly_enabled = _C.is_anomaly_enabled
 
+
+def __getattr__(name: str) -> object:
+    if name != "profiler":  # loaded by those who use it
+        raise AttributeError("module 'cairn.autograd' has no attribute %r" % (name,))
+    import importlib
+    return importlib.import_module(__name__ + ".profiler")
+
+
 from . import functional, graph  # noqa: E402
 from .function import Function, FunctionCtx  # noqa: E402
 from .gradcheck import gradcheck, gradgradcheck  # noqa: E402

@@ -8,7 +8,7 @@ from __future__ import annotations
 import typing
 
 from .. import _C
-from . import _devices, graphs as graphs, memory as memory, random as random, streams as streams
+from . import _devices, graphs as graphs, memory as memory, nvtx as nvtx, random as random, streams as streams
 from ._devices import *  # noqa: F401,F403
 from ._devices import DeviceProperties as DeviceProperties
 from .graphs import *  # noqa: F401,F403
