@@ -70,6 +70,8 @@ CN_API size_t cn_op_kernels(const char **names, size_t capacity, const cn_op *op
 /* Measures rather than looks up: f32 GFLOP/s of a matrix product and GB/s of a copy (read + write). Takes a second.
  */
 CN_API int cn_device_measure(double *gflops, double *gbps, cn_device device);
+/* The same of a matrix product of another type. */
+CN_API int cn_device_measure_product(double *gflops, cn_dtype dtype, cn_device device);
 
 CN_END_DECLS
 #endif

@@ -41,6 +41,31 @@ static int print_measured(cn_device device)
   return 0;
 }
 
+/* Types of products that cairn computes in, by the names that devices have for them. */
+static cn_dtype dtype_of(const char *type)
+{
+  if (!strcmp(type, "f64")) return CN_F64;
+  return !strcmp(type, "bf16") ? CN_BF16 : !strcmp(type, "f16") ? CN_F16 : CN_DTYPE_NONE;
+}
+
+static int print_products(const cn_device_info *info, cn_device device, bool measure)
+{
+  int status = 0;
+  for (int i = 0; i < CN_DEVICE_PRODUCTS && info->products[i].peak_gflops > 0; i++) {
+    double gflops;
+    cn_dtype dtype = measure ? dtype_of(info->products[i].type) : CN_DTYPE_NONE;
+    printf("  %-9s %-4s %.0f TFLOP/s at most", i ? "" : "products", info->products[i].type,
+           info->products[i].peak_gflops / 1e3);
+    if (dtype != CN_DTYPE_NONE && cn_device_measure_product(&gflops, dtype, device)) {
+      printf(", measured: %s", cn_err_message());
+      cn_err_clear();
+      status = 1;
+    } else if (dtype != CN_DTYPE_NONE) printf(", measured %.0f", gflops / 1e3);
+    printf("\n");
+  }
+  return status;
+}
+
 static int print_device(cn_device device, bool measure)
 {
   cn_device_info info;
@@ -55,10 +80,13 @@ static int print_device(cn_device device, bool measure)
   if (info.memory_total) {
     print_size("  memory    ", info.memory_total);
     if (info.memory_free) print_size(", free ", info.memory_free);
+    if (info.peak_gbps > 0) printf(", %.0f GB/s", info.peak_gbps);
     printf("\n");
   }
+  if (info.clock_mhz > 0) printf("  clocks    %.0f MHz, memory %.0f MHz\n", info.clock_mhz, info.memory_mhz);
   if (info.peak_gflops > 0) printf("  peak      %.0f GFLOP/s by its clock\n", info.peak_gflops);
-  return measure ? print_measured(device) : 0;
+  int status = print_products(&info, device, measure);
+  return measure ? print_measured(device) | status : status;
 }
 
 int command_devices(int argc, char **argv)

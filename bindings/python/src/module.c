@@ -261,8 +261,9 @@ static PyObject *device_info(PyObject *module, PyObject *device)
   (void)module;
   if (cnpy_to_device(device, &id)) return NULL;
   if (cn_device_info_get(&i, id)) return cnpy_raise();
-  return Py_BuildValue("{s:s,s:s,s:i,s:i,s:K,s:K,s:d,s:d,s:(KKK)}", "name", i.name, "arch", i.arch, "units", i.units,
-                       "threads", i.threads, "memory_total", (unsigned long long)i.memory_total, "memory_free",
+  return Py_BuildValue("{s:s,s:s,s:i,s:i,s:d,s:d,s:K,s:K,s:d,s:d,s:(KKK)}", "name", i.name, "arch", i.arch, "units",
+                       i.units, "threads", i.threads, "clock_mhz", i.clock_mhz, "memory_mhz", i.memory_mhz,
+                       "memory_total", (unsigned long long)i.memory_total, "memory_free",
                        (unsigned long long)i.memory_free, "peak_gflops", i.peak_gflops, "peak_gbps", i.peak_gbps,
                        "cache", (unsigned long long)i.cache[0], (unsigned long long)i.cache[1],
                        (unsigned long long)i.cache[2]);

@@ -9,6 +9,13 @@ CN_BEGIN_DECLS
 
 #define CN_BACKEND_ABI 4
 
+/* The rate of matrix products of a type by the device's matrix units (Tensor Cores), dense. */
+enum { CN_DEVICE_PRODUCTS = 8 };
+typedef struct cn_device_product {
+  char type[8]; /* "bf16", "tf32", ...; "": no more */
+  double peak_gflops;
+} cn_device_product;
+
 /* What `cairn devices` shows. Zero or "" where unknown. */
 typedef struct cn_device_info {
   char name[128];
@@ -19,6 +26,8 @@ typedef struct cn_device_info {
   uint64_t cache[3];       /* L1 data, L2, L3 in bytes */
   double peak_gflops;      /* f32, by the data sheet or the clock; 0 unknown */
   double peak_gbps;
+  double clock_mhz, memory_mhz; /* at most */
+  cn_device_product products[CN_DEVICE_PRODUCTS];
 } cn_device_info;
 
 /* ---- kernels ---- */

@@ -50,17 +50,32 @@ static double copy_rate(cn_tensor *to, cn_tensor *from, cn_device device)
   return best;
 }
 
+/* A GPU needs more work than a CPU to be busy. */
+static int64_t side_for(cn_device device) { return device == CN_CPU ? SIDE : 4 * SIDE; }
+
+int cn_device_measure_product(double *gflops, cn_dtype dtype, cn_device device)
+{
+  *gflops = 0;
+  if (cn_err()) return cn_err();
+  if (device == CN_DEVICE_DEFAULT) device = cn_default_device();
+  int saved = cn_no_grad_begin();
+  cn_scope *s = cn_scope_begin();
+  cn_tensor *a = cn_full(CN_SHAPE(side_for(device), side_for(device)), 0.5, .dtype = dtype, .device = device);
+  if (a) *gflops = product_rate(a, device) / 1e9;
+  cn_scope_end(s);
+  cn_no_grad_end(saved);
+  return cn_err();
+}
+
 int cn_device_measure(double *gflops, double *gbps, cn_device device)
 {
   *gflops = *gbps = 0;
   if (cn_err()) return cn_err();
   if (device == CN_DEVICE_DEFAULT) device = cn_default_device();
+  if (cn_device_measure_product(gflops, CN_F32, device)) return cn_err();
   int saved = cn_no_grad_begin();
   cn_scope *s = cn_scope_begin();
-  /* A GPU needs more work than a CPU to be busy. */
-  int64_t side = device == CN_CPU ? SIDE : 4 * SIDE, n = device == CN_CPU ? COPY : 8 * (int64_t)COPY;
-  cn_tensor *a = cn_full(CN_SHAPE(side, side), 0.5, .dtype = CN_F32, .device = device);
-  *gflops = product_rate(a, device) / 1e9;
+  int64_t n = device == CN_CPU ? COPY : 8 * (int64_t)COPY;
   cn_tensor *from = cn_full(CN_SHAPE(n), 1.0, .dtype = CN_F32, .device = device);
   *gbps = copy_rate(cn_empty_like(from), from, device) / 1e9;
   cn_scope_end(s);

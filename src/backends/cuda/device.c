@@ -102,6 +102,33 @@ cni_cuda_device *cni_cuda_use(int index)
 
 cni_cuda_device *cni_cuda_use_to_free(int index) { return forked ? NULL : cni_cuda_use(index); }
 
+/* Operations of a multiprocessor's Tensor Cores in one clock, dense, as NVIDIA's white papers have them. */
+static const struct {
+  int major, minor;
+  struct {
+    const char *type;
+    int rate;
+  } of[CN_DEVICE_PRODUCTS];
+} tensor_cores[] = {
+    {7, 0, {{"f16", 1024}}},
+    {7, 5, {{"f16", 1024}, {"i8", 2048}}},
+    {8, 0, {{"f64", 128}, {"tf32", 1024}, {"bf16", 2048}, {"f16", 2048}, {"i8", 4096}}},
+    {8, 6, {{"tf32", 512}, {"bf16", 1024}, {"f16", 1024}, {"i8", 2048}}},
+    {8, 9, {{"tf32", 512}, {"bf16", 1024}, {"f16", 1024}, {"f8", 2048}, {"i8", 2048}}},
+    {9, 0, {{"f64", 256}, {"tf32", 2048}, {"bf16", 4096}, {"f16", 4096}, {"f8", 8192}, {"i8", 8192}}},
+    {10, 0, {{"tf32", 4096}, {"bf16", 8192}, {"f16", 8192}, {"f8", 16384}, {"i8", 16384}}},
+};
+
+static void describe_products(cn_device_info *info, const cni_cuda_device *d, double clock)
+{
+  size_t i = 0, n = sizeof tensor_cores / sizeof *tensor_cores;
+  while (i < n && (tensor_cores[i].major != d->major || tensor_cores[i].minor != d->minor)) i++;
+  for (int k = 0; i < n && k < CN_DEVICE_PRODUCTS && tensor_cores[i].of[k].type; k++) {
+    snprintf(info->products[k].type, sizeof info->products[k].type, "%s", tensor_cores[i].of[k].type);
+    info->products[k].peak_gflops = 1e-9 * clock * tensor_cores[i].of[k].rate * d->units;
+  }
+}
+
 int cni_cuda_device_info(int index, cn_device_info *info)
 {
   const cni_cuda_driver_table *cu = cni_cuda_driver();
@@ -119,6 +146,9 @@ int cni_cuda_device_info(int index, cn_device_info *info)
   int lanes = d->major >= 9 || (d->major == 8 && d->minor) ? 128 : 64; /* f32 units of a multiprocessor */
   info->peak_gflops = 2e-9 * clock * lanes * d->units;
   info->peak_gbps = 2e-9 * memory_clock * attribute(d, CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH) / 8;
+  info->clock_mhz = 1e-6 * clock;
+  info->memory_mhz = 1e-6 * memory_clock;
+  describe_products(info, d, clock);
   return CN_OK;
 }
 

@@ -24,13 +24,15 @@ else:
 
 
 class DeviceProperties(typing.NamedTuple):
-    """What a device is like; sizes in bytes."""
+    """What a device is like; sizes in bytes, clocks in kHz."""
     name: str
     major: int
     minor: int
     total_memory: int
     multi_processor_count: int
     L2_cache_size: int
+    clock_rate: int = 0
+    memory_clock_rate: int = 0
 
 
 def is_available() -> bool:
@@ -137,7 +139,7 @@ def get_device_properties(device: _Device = None) -> DeviceProperties:
     major, minor = get_device_capability(device)
     cache = info.get("cache") or (0, 0, 0)
     return DeviceProperties(str(info["name"]), major, minor, int(info["memory_total"]), int(info["units"]),
-                            int(cache[1]))
+                            int(cache[1]), round(info["clock_mhz"] * 1e3), round(info["memory_mhz"] * 1e3))
 
 
 def get_arch_list() -> list[str]:
