@@ -75,7 +75,7 @@ if(CAIRN_CUDA_BUILT AND CMAKE_SYSTEM_NAME STREQUAL "Linux")
   target_compile_definitions(simt PRIVATE SIMT_FOLDER="${PROJECT_SOURCE_DIR}/tests/simt")
   set_target_properties(simt PROPERTIES C_VISIBILITY_PRESET hidden
     LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/simt)
-  foreach(name libcuda.so.1 libnvrtc.so.13 libcublasLt.so.13 libcudnn.so.9)
+  foreach(name libcuda.so.1 libnvrtc.so.13 libcublasLt.so.13 libcudnn.so.9 libcufft.so.12)
     add_custom_command(TARGET simt POST_BUILD
       COMMAND ${CMAKE_COMMAND} -E create_symlink libsimt.so ${PROJECT_BINARY_DIR}/tests/simt/${name})
   endforeach()
@@ -89,4 +89,13 @@ if(CAIRN_CUDA_BUILT)
   target_compile_definitions(test_cuda_code PRIVATE CNI_HAVE_CUDA=1)
   target_link_libraries(test_cuda_code PRIVATE ${CMAKE_DL_LIBS})
   add_dependencies(test_cuda_code cairn_cuda) # which writes the texts
+endif()
+# Its graphs, for a device that is described.
+if(CAIRN_CUDA_BUILT AND CAIRN_CUDNN_INCLUDE)
+  target_sources(test_dnn_graphs PRIVATE ${PROJECT_SOURCE_DIR}/src/backends/cuda/dnn_graph.c
+    ${PROJECT_SOURCE_DIR}/src/backends/cuda/attention_graph.c)
+  target_include_directories(test_dnn_graphs PRIVATE ${PROJECT_SOURCE_DIR}/src/backends/cuda)
+  target_include_directories(test_dnn_graphs SYSTEM PRIVATE ${CAIRN_CUDA_INCLUDE} ${CAIRN_CUDNN_INCLUDE})
+  target_compile_definitions(test_dnn_graphs PRIVATE CNI_HAVE_CUDNN_H=1)
+  target_link_libraries(test_dnn_graphs PRIVATE ${CMAKE_DL_LIBS})
 endif()

@@ -1,0 +1,145 @@
+/* test_dnn_graphs.c: cuDNN takes every graph that attention is described by: graphs and engines are made for a device
+ * that is described (h200.json, as cuDNN itself writes it), so no GPU is needed. Needs cuDNN and a driver or its stub;
+ * skipped, with the reason, where they are not.
+ *
+ * What is asserted is that an engine is known for each form, both ways: a form without one would go by parts, slowly
+ * and unseen. */
+#include "test.h"
+
+#ifndef CNI_HAVE_CUDNN_H
+static void attention_forms(void **state)
+{
+  (void)state;
+  SKIP_TEST("no cuDNN");
+}
+#else
+#include <dlfcn.h>
+#include <stdio.h>
+
+#include "backends/cuda/attention.h"
+
+static cni_cuda_dnn_table dnn;
+const cni_cuda_dnn_table *cni_cuda_dnn(void) { return &dnn; }
+
+static void *open_in(const char *folder, const char *name)
+{
+  char path[600];
+  snprintf(path, sizeof path, "%.400s/%s", folder ? folder : "/usr/local/cuda", name);
+  return dlopen(path, RTLD_NOW | RTLD_GLOBAL);
+}
+
+static bool find_libraries(void)
+{
+  const char *home = getenv("CUDA_HOME");
+  void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL), *library = dlopen("libcudnn.so.9", RTLD_NOW);
+  if (!driver) driver = open_in(home, "lib64/stubs/libcuda.so");
+  if (!library) library = open_in(home, "lib64/libcudnn.so.9");
+  if (!driver || !library) return false;
+#define FIND(f) \
+  *(void **)(void *)&dnn.f = dlsym(library, #f); \
+  if (!dnn.f) return false;
+  CNI_CUDA_DNN(FIND)
+  return dnn.cudnnGetVersion() >= 90800; /* the first that reads descriptions */
+}
+
+static cudnnBackendDescriptor_t described(const char *file)
+{
+  char path[1000], text[4096];
+  cudnnBackendDescriptor_t device = NULL;
+  snprintf(path, sizeof path, "%s/tests/backends/%s", CN_TEST_SOURCE_DIR, file);
+  FILE *f = fopen(path, "r");
+  assert_non_null(f);
+  size_t n = fread(text, 1, sizeof text, f);
+  fclose(f);
+  assert_int_equal(dnn.cudnnBackendCreateDescriptor(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, &device), 0);
+  assert_int_equal(dnn.cudnnBackendSetAttribute(device, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR,
+                                                (int64_t)n, text),
+                   0);
+  assert_int_equal(dnn.cudnnBackendFinalize(device), 0);
+  return device;
+}
+
+/* Heads outside of the length, or inside of it. */
+static void lay_out(int64_t *strides, int64_t heads, int64_t length, int64_t width, bool inside)
+{
+  strides[0] = heads * length * width;
+  strides[1] = inside ? width : length * width;
+  strides[2] = inside ? heads * width : width;
+  strides[3] = 1;
+}
+
+static void complete(cni_attention_form *f, bool inside)
+{
+  int64_t *queries[] = {f->q, f->gq}, *keys[] = {f->k, f->gk}, *values[] = {f->v, f->gv}, *outputs[] = {f->o, f->go};
+  memcpy(f->what, "sdpa", 4);
+  f->h = 8;
+  f->b = 2;
+  for (int i = 0; i < 2; i++) {
+    lay_out(queries[i], f->h, f->tq, f->d, inside);
+    lay_out(keys[i], f->kh, f->tk, f->d, inside);
+    lay_out(values[i], f->kh, f->tk, f->dv, inside);
+    lay_out(outputs[i], f->h, f->tq, f->dv, inside);
+  }
+}
+
+static void mask(cni_attention_form *f, int dtype, bool batches, bool heads, bool rows)
+{
+  int64_t room = (f->tk + 7) / 8 * 8, of_head = rows ? f->tq * room : room;
+  f->mask = dtype;
+  f->mb = batches ? f->b : 1;
+  f->mh = heads ? f->h : 1;
+  const int64_t strides[4] = {f->mh * of_head, of_head, rows ? room : 0, 1};
+  memcpy(f->m, strides, sizeof strides);
+}
+
+static void check(cudnnBackendDescriptor_t device, cni_attention_form f, const char *what)
+{
+  cudnnBackendDescriptor_t engines[CNI_DNN_ENGINES];
+  for (f.backward = 0; f.backward < 2; f.backward++) {
+    cni_dnn_graph g = {.status = CUDNN_STATUS_SUCCESS};
+    cni_attention_describe(&g, &f);
+    int n = cni_dnn_engines(&g, NULL, device, engines);
+    if (n < 1)
+      fail_msg("%s, %s, %lld x %lld of %lld: %s", what, f.backward ? "backward" : "forward", (long long)f.tq,
+               (long long)f.tk, (long long)f.d, dnn.cudnnGetErrorString(g.status));
+    while (n) dnn.cudnnBackendDestroyDescriptor(engines[--n]);
+    cni_dnn_drop(&g);
+  }
+}
+
+static void attention_forms(void **state)
+{
+  (void)state;
+  static const int64_t lengths[][2] = {{1024, 1024}, {77, 131}, {513, 200}};
+  if (!find_libraries()) SKIP_TEST("no cuDNN");
+  cudnnBackendDescriptor_t device = described("h200.json");
+  for (int i = 0; i < 6; i++) {
+    cni_attention_form f = {.dtype = i % 2 ? CN_F16 : CN_BF16, .kh = i % 4 < 2 ? 8 : 2, .d = 64, .dv = 64};
+    f.tq = lengths[i % 3][0], f.tk = lengths[i % 3][1];
+    complete(&f, i % 2);
+    check(device, f, "plain");
+    f.causal = 1;
+    check(device, f, "causal");
+    f.fixed = 1;
+    check(device, f, "causal, in order");
+    f.causal = 0;
+    for (int form = 0; form < 8; form++) {
+      mask(&f, form % 3 ? CN_BF16 : CN_F32, form & 1, form & 2, form & 4);
+      f.fixed = form == i;
+      check(device, f, "masked");
+    }
+  }
+  for (int width = 8; width <= 256; width += width < 128 ? 40 : 64) {
+    cni_attention_form f = {.dtype = CN_BF16, .kh = 8, .tq = 300, .tk = 300, .d = width, .dv = width, .causal = 1};
+    complete(&f, true);
+    check(device, f, "width");
+  }
+  dnn.cudnnBackendDestroyDescriptor(device);
+}
+#endif
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {cmocka_unit_test(attention_forms)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
