@@ -38,6 +38,7 @@ static const struct variant {
     {{.file = "softmax.cu", .types = {CN_F32, CN_F32}, .op = "softmax_grad", .number = -2, .threads = 512}, 128},
     {{.file = "mask.cu", .types = {CN_BOOL, CN_BF16}}, 64},
     {{.file = "mask.cu", .types = {CN_F16, CN_F32}}, 64},
+    {{.file = "fft.cu", .types = {CN_F64}}, 64},
     {{.file = "transpose.cu", .types = {CN_U16, CN_U16}, .number = 4}, 64},
     {{.file = "transpose.cu", .types = {CN_F32, CN_BF16}, .number = 1}, 64},
     {{.file = "norm.cu", .types = {CN_BF16, CN_F32, CN_BF16, CN_BF16}, .op = "layer", .number = 3, .threads = 128},

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "dnn.h"
+#include "fft.h"
 #include "plugin.h"
 
 /* Names of functions and where their pointers go, as offsets into a table of pointers. */
@@ -171,5 +172,25 @@ const cni_cuda_dnn_table *cni_cuda_dnn(void)
 {
   pthread_once(&dnn_once, load_dnn);
   return has_dnn ? &dnn : NULL;
+}
+#endif
+
+#ifdef CNI_HAVE_CUFFT_H
+#define FFT_ENTRY(f) {#f, offsetof(cni_cuda_fft_table, f)},
+static const entry fft_entries[] = {CNI_CUDA_FFT(FFT_ENTRY){NULL, 0}};
+static cni_cuda_fft_table fft;
+static bool has_fft;
+static pthread_once_t fft_once = PTHREAD_ONCE_INIT;
+
+static void load_fft(void)
+{
+  static const char *const names[] = {"libcufft.so.12", "libcufft.so.11", "libcufft.so", NULL};
+  has_fft = fill(&fft, fft_entries, names);
+}
+
+const cni_cuda_fft_table *cni_cuda_fft(void)
+{
+  pthread_once(&fft_once, load_fft);
+  return has_fft ? &fft : NULL;
 }
 #endif

@@ -316,7 +316,8 @@ int cni_cuda_multiply(cni_cuda_device *d, const char *name, const cni_cuda_produ
   X(cni_cuda_batch_norm_kernels) X(cni_cuda_loss_kernels) X(cni_cuda_index_kernels) X(cni_cuda_scan_kernels) \
   X(cni_cuda_sort_kernels) X(cni_cuda_create_kernels) X(cni_cuda_random_kernels) X(cni_cuda_window_kernels) \
   X(cni_cuda_grid_kernels) X(cni_cuda_pick_kernels) X(cni_cuda_conv_kernels) X(cni_cuda_attention_kernels) \
-  X(cni_cuda_recurrent_kernels) X(cni_cuda_ctc_kernels) X(cni_cuda_matmul_kernels) X(cni_cuda_fallback_kernels)
+  X(cni_cuda_recurrent_kernels) X(cni_cuda_ctc_kernels) X(cni_cuda_matmul_kernels) X(cni_cuda_fft_kernels) \
+  X(cni_cuda_fallback_kernels)
 #define CNI_CUDA_DECLARE(table) extern const cn_kernel table[];
 CNI_CUDA_TABLES(CNI_CUDA_DECLARE)
 /* Updates that were recorded one behind the other wait to be launched together: launches them. */
