@@ -33,6 +33,7 @@ static const struct variant {
     {{.file = "reduce.cu", .types = {CN_F16, CN_F16}, .op = "norm_op", .number = 2}, 64},
     {{.file = "reduce.cu", .types = {CN_BOOL, CN_BOOL}, .op = "any_op"}, 64},
     {{.file = "softmax.cu", .types = {CN_BF16, CN_BF16}, .op = "softmax", .number = 4}, 96},
+    {{.file = "softmax.cu", .types = {CN_BF16, CN_BF16}, .op = "softmax", .number = 4, .even = true}, 48},
     {{.file = "softmax.cu", .types = {CN_F32, CN_F32}, .op = "log_softmax_grad", .threads = 512}, 64},
     {{.file = "softmax.cu", .types = {CN_BF16, CN_F32}, .op = "log_softmax", .number = 8}, 96},
     {{.file = "softmax.cu", .types = {CN_F32, CN_F32}, .op = "softmax_grad", .number = -2, .threads = 512}, 128},

@@ -48,6 +48,7 @@ static int launch_rows(const call *c, job *j, const char *entry, cni_cuda_rows r
   cni_cuda_code code = code_of(c, entry);
   code.number = r.packs;
   code.threads = r.grid.threads;
+  code.even = r.even && r.aligned;
   j->aligned = r.aligned;
   j->stash = r.grid.shared != 0;
   return cni_cuda_run(c->d, c->name, &code, r.grid, j);

@@ -7,6 +7,7 @@
 typedef struct cni_cuda_rows {
   int packs; /* N of kernels/rows.cuh */
   bool aligned; /* the operands begin with whole packs */
+  bool even;    /* ... and so does every row */
   cni_cuda_grid grid;
 } cni_cuda_rows;
 

@@ -102,6 +102,32 @@ template <class T, class V> FN T put(V v) { return putter<T>::to(v); }
 /* V elements that are read or written at once. */
 template <class T, int V> struct alignas(sizeof(T) * V) pack { T v[V]; };
 
+/* Numbers as a pack: 16-bit floats two at a time. */
+template <class T> struct packer {
+  template <int V, class A> FN pack<T, V> of(const A *v)
+  {
+    pack<T, V> p;
+#pragma unroll
+    for (int i = 0; i < V; i++) p.v[i] = put<T>(v[i]);
+    return p;
+  }
+};
+#if !defined(CN_SIMT) && __CUDA_ARCH__ >= 800
+#define PACKER(T, type)                                                                                    \
+  template <> struct packer<T> {                                                                           \
+    template <int V> FN pack<T, V> of(const f32 *v)                                                        \
+    {                                                                                                      \
+      pack<T, V> p;                                                                                        \
+      _Pragma("unroll") for (int i = 0; i < V; i += 2)                                                     \
+        asm("cvt.rn." type "x2.f32 %0, %1, %2;" : "=r"(((u32 *)&p)[i / 2]) : "f"(v[i + 1]), "f"(v[i]));    \
+      return p;                                                                                            \
+    }                                                                                                      \
+  };
+PACKER(bf16, "bf16")
+PACKER(f16, "f16")
+#endif
+template <class T, int V, class A> FN pack<T, V> packed(const A *v) { return packer<T>::template of<V>(v); }
+
 /* ---- faults: what the host reads after the next wait (device.c) ---- */
 enum { FAULT_DIVISION = 0, FAULT_INDEX = 1, FAULT_CLASS = 2, FAULT_VALUE = 3 };
 struct fault_record {

@@ -4,8 +4,9 @@
  * gradient (backward), T3 that of the result; statistics are of the type rows are computed in. Rows are read
  * once and kept (rows.cuh). Invariant: gradients of weight and bias are sums over fixed pieces of the rows, joined in
  * order, so they are the same every time. */
-/* At most 64 registers a thread where a block has a row, so that many rows are under way; 85 for two inputs below. */
-#define BLOCKS_AT_ONCE (N <= 0 && THREADS < 1024 ? 1024 / THREADS : 1)
+/* At most 64 registers a thread, so that many rows are under way; 85 where packs are taken apart, and for two inputs
+ * below. */
+#define BLOCKS_AT_ONCE (THREADS <= 512 ? (EVEN || N <= 0 ? 1024 : 768) / THREADS : 1)
 #include "codegen/device.cuh"
 #include "common.cuh"
 #include "rows.cuh"
@@ -37,14 +38,14 @@ template <class T> FN A element(const T *w, i64 i, i64 n, A none) { return w && 
 /* How many elements of the pack at `at` belong to the row. */
 FN int inside(place at, place n)
 {
-  return at >= 0 && at + V <= n ? (int)V : (int)((at + V < n ? at + V : n) - (at > 0 ? at : 0));
+  return WHOLE(at, n, true) ? (int)V : (int)((at + V < n ? at + V : n) - (at > 0 ? at : 0));
 }
 
 /* Of a pack: the sum of squared distances from `mean`. */
 FN A distances(const pack<T0, V> &e, A mean, place at, place n)
 {
   A sum = 0;
-  const bool whole = at >= 0 && at + V <= n;
+  const bool whole = WHOLE(at, n, true);
 #pragma unroll
   for (int i = 0; i < V; i++) {
     const A d = get(e.v[i]) - mean;
@@ -63,8 +64,18 @@ template <class T> FN pack<T0, V> added(pack<T0, V> e, const pack<T, V> &g)
   return e;
 }
 
-/* What a number is after it was stored among rows. */
-FN A rounded(A v) { return (A)get(put<T0>(v)); }
+/* Numbers as they are after they were stored among rows, in another type. */
+template <class T> struct result_of {
+  FN pack<T, V> of(A *v)
+  {
+#pragma unroll
+    for (int i = 0; i < V; i++) v[i] = (A)get(put<T0>(v[i]));
+    return packed<T, V>(v);
+  }
+};
+template <> struct result_of<T0> {
+  FN pack<T0, V> of(A *v) { return packed<T0, V>(v); }
+};
 
 /* Means and sums of squared distances of the block's warps, each over `count` elements, as those of all. */
 FN void join_warps(A count, A &mean, A &squares, A n)
@@ -125,15 +136,14 @@ KERNEL(norm_forward, norm_job)
       pack<T1, V> w, b;
       if (p.w) w = load_pack<T1, V>(p.w, at, p.n, even, put<T1>(1));
       if (p.b) b = load_pack<T1, V>(p.b, at, p.n, even, put<T1>(0));
-      pack<T3, V> out;
+      A v[V];
 #pragma unroll
       for (int i = 0; i < V; i++) {
-        A v = (get(e.v[i]) - mean) * rstd;
-        if (p.w) v *= (A)get(w.v[i]);
-        if (p.b) v += (A)get(b.v[i]);
-        out.v[i] = put<T3>(rounded(v));
+        v[i] = (get(e.v[i]) - mean) * rstd;
+        if (p.w) v[i] *= (A)get(w.v[i]);
+        if (p.b) v[i] += (A)get(b.v[i]);
       }
-      store_pack<T3, V>(p.y + r * p.n, at, p.n, p.aligned, out);
+      store_pack<T3, V>(p.y + r * p.n, at, p.n, p.aligned, result_of<T3>::of(v));
     }
   }
 }
@@ -225,12 +235,13 @@ template <bool SUMS> FN void backward_rows(const norm_job &p, char *room)
       const pack<T2, V> g = read_again(gs, k);
       pack<T1, V> w;
       if (p.w) w = load_pack<T1, V>(p.w, at, p.n, even, put<T1>(0));
-      pack<T0, V> out;
+      A v[V];
 #pragma unroll
       for (int i = 0; i < V; i++) {
         const A one = (A)get(g.v[i]), gw = p.w ? one * (A)get(w.v[i]) : one, h = (get(x.v[i]) - mean) * rstd;
-        out.v[i] = put<T0>(rstd * (gw - s1 - h * s2));
+        v[i] = rstd * (gw - s1 - h * s2);
       }
+      pack<T0, V> out = packed<T0, V>(v);
       if (p.add)
         out = added(out, N > 0 ? adds[N > 0 ? k : 0] : load_pack<T0, V>(p.add + r * p.n, at, p.n, p.aligned, put<T0>(0)));
       if (p.sum) store_pack<T0, V>(p.sum + r * p.n, at, p.n, p.aligned, out);

@@ -20,8 +20,15 @@ typedef i64 place;
 #define FIRST_ROW (N > 0 ? (i64)blockIdx.x * (blockDim.x >> 5) + (threadIdx.x >> 5) : (i64)blockIdx.x)
 #define ROW_STEP (N > 0 ? (i64)gridDim.x * (blockDim.x >> 5) : (i64)gridDim.x)
 #define PACKS(n) (KEPT ? KEPT : (int)(((n) + ((n) % V ? V - 1 : 0) + (i64)V * GROUP - 1) / ((i64)V * GROUP)))
-/* How far before row r its first pack begins; `aligned`: the first row begins with a pack. */
+/* How far before row r its first pack begins; `aligned`: the first row begins with a pack. WHOLE: are all elements of the
+ * pack at i the row's? EVEN: every row begins and ends with a pack, so no pack needs to be taken apart. */
+#if EVEN
+#define SHIFT_OF(r) 0
+#define WHOLE(i, n, aligned) ((i) < (n))
+#else
 #define SHIFT_OF(r) (p.aligned ? (int)((u32)(r) * (u32)p.n & (V - 1)) : 0)
+#define WHOLE(i, n, aligned) ((aligned) && (i) >= 0 && (i) + V <= (n))
+#endif
 
 template <class A> FN A group_sum(A v) { return N > 0 ? warp_sum(v) : block_sum(v); }
 template <class A> FN A group_max(A v) { return N > 0 ? warp_max(v) : block_max(v); }
@@ -29,22 +36,22 @@ template <class A> FN A group_max(A v) { return N > 0 ? warp_max(v) : block_max(
 /* V elements from i on; those before the row and past its end are `none`. */
 template <class T, int V> FN pack<T, V> load_pack(const T *x, place i, place n, bool aligned, T none)
 {
-  if (aligned && i >= 0 && i + V <= n) return *(const pack<T, V> *)(x + i);
+  if (WHOLE(i, n, aligned)) return *(const pack<T, V> *)(x + i);
   pack<T, V> p;
 #pragma unroll
-  for (int k = 0; k < V; k++) p.v[k] = i + k >= 0 && i + k < n ? x[i + k] : none;
+  for (int k = 0; k < V; k++) p.v[k] = !EVEN && i + k >= 0 && i + k < n ? x[i + k] : none;
   return p;
 }
 
 template <class T, int V> FN void store_pack(T *y, place i, place n, bool aligned, const pack<T, V> &p)
 {
-  if (aligned && i >= 0 && i + V <= n) {
+  if (WHOLE(i, n, aligned)) {
     *(pack<T, V> *)(y + i) = p;
     return;
   }
 #pragma unroll
   for (int k = 0; k < V; k++)
-    if (i + k >= 0 && i + k < n) y[i + k] = p.v[k];
+    if (!EVEN && i + k >= 0 && i + k < n) y[i + k] = p.v[k];
 }
 
 /* A kept row. */
@@ -84,9 +91,19 @@ template <class T, int V> FN void keep(kept<T, V> &r, int k, const pack<T, V> &p
   if (KEPT) r.own[k] = p;
   else if (r.room) r.room[k * GROUP + GROUP_LANE] = p;
 }
+/* The same elements, of which the compiler knows nothing: it converts them again instead of keeping what they were
+ * converted to, which takes twice the registers. */
+template <class T, int V> FN pack<T, V> unknown(pack<T, V> p)
+{
+#ifndef CN_SIMT
+#pragma unroll
+  for (int i = 0; i < (int)(sizeof p / 4); i++) asm volatile("" : "+r"(((u32 *)&p)[i]));
+#endif
+  return p;
+}
 template <class T, int V> FN pack<T, V> read_again(const kept<T, V> &r, int k)
 {
-  if (KEPT) return r.own[k];
+  if (KEPT) return unknown(r.own[k]);
   if (r.room) return r.room[k * GROUP + GROUP_LANE];
   return load_pack<T, V>(r.x, ((place)k * GROUP + GROUP_LANE) * V - r.shift, r.n, r.aligned, r.none);
 }

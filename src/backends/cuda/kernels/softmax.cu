@@ -3,9 +3,8 @@
  * T0 is the type of the inputs, T1 that of the result. Rows (the dim is innermost) are read once: see rows.cuh. Other
  * lines (`inner` elements apart) are taken by one thread each, neighbours side by side. Invariant: sums are taken in
  * float32, or float64 for float64. */
-#if N <= 0 && THREADS <= 768
-#define BLOCKS_AT_ONCE (768 / THREADS) /* at most 85 registers a thread, so that many rows are under way */
-#endif
+/* At most 48 registers a thread, so that many rows are under way; 85 where a warp has two inputs or takes packs apart. */
+#define BLOCKS_AT_ONCE (THREADS <= 512 ? (N > 0 && (GRAD || !EVEN) ? 768 : 1280) / THREADS : 1)
 #include "codegen/device.cuh"
 #include "common.cuh"
 #include "rows.cuh"
@@ -33,9 +32,43 @@ FN f64 log_of(f64 v) { return log(v); }
 FN A forward_of(A v, A most, A last) { return OP == softmax ? exp_of(v, most) * last : v - most - last; }
 FN A gradient_of(A g, A y, A sum) { return OP == softmax_grad ? y * (g - sum) : g - exp_of(y, 0) * sum; }
 
+/* Rows kept in registers: the largest first, so that each exponential is taken once. */
+FN void forward_kept(const softmax_job &p, kept<T0, V> &row, T1 *y, int shift)
+{
+  A v[KEPT ? KEPT : 1][V], most = least(), sum = 0;
+#pragma unroll
+  for (int k = 0; k < KEPT; k++) {
+    const pack<T0, V> e = first_read(row, k);
+#pragma unroll
+    for (int i = 0; i < V; i++) most = larger(most, (A)get(e.v[i]));
+  }
+  most = group_max(most);
+#pragma unroll
+  for (int k = 0; k < KEPT; k++) {
+    const pack<T0, V> e = read_again(row, k);
+#pragma unroll
+    for (int i = 0; i < V; i++) {
+      v[KEPT ? k : 0][i] = OP == softmax ? exp_of((A)get(e.v[i]), most) : (A)get(e.v[i]) - most;
+      sum += OP == softmax ? v[KEPT ? k : 0][i] : exp_of(v[KEPT ? k : 0][i], 0);
+    }
+  }
+  sum = group_sum(sum);
+  const A last = OP == softmax ? (A)1 / sum : log_of(sum);
+#pragma unroll
+  for (int k = 0; k < KEPT; k++) {
+#pragma unroll
+    for (int i = 0; i < V; i++) v[KEPT ? k : 0][i] = OP == softmax ? v[KEPT ? k : 0][i] * last : v[KEPT ? k : 0][i] - last;
+    store_pack<T1, V>(y, PACK_AT(k), p.n, p.aligned, packed<T1, V>(v[KEPT ? k : 0]));
+  }
+}
+
 FN void forward_row(const softmax_job &p, const T0 *from, T1 *y, int shift, void *room)
 {
   kept<T0, V> row = kept<T0, V>::of(from, p.n, p.aligned, shift, put<T0>(least()), p.stash ? room : 0);
+  if (KEPT) {
+    forward_kept(p, row, y, shift);
+    return;
+  }
   exponentials x = {least(), 0};
 #pragma unroll
   for (int k = 0; k < PACKS(p.n); k++) add_pack<T0, V>(x, first_read(row, k));
@@ -44,10 +77,10 @@ FN void forward_row(const softmax_job &p, const T0 *from, T1 *y, int shift, void
 #pragma unroll
   for (int k = 0; k < PACKS(p.n); k++) {
     const pack<T0, V> e = read_again(row, k);
-    pack<T1, V> out;
+    A v[V];
 #pragma unroll
-    for (int i = 0; i < V; i++) out.v[i] = put<T1>(forward_of((A)get(e.v[i]), x.most, last));
-    store_pack<T1, V>(y, PACK_AT(k), p.n, p.aligned, out);
+    for (int i = 0; i < V; i++) v[i] = forward_of((A)get(e.v[i]), x.most, last);
+    store_pack<T1, V>(y, PACK_AT(k), p.n, p.aligned, packed<T1, V>(v));
   }
 }
 
@@ -67,10 +100,10 @@ FN void gradient_row(const softmax_job &p, const T0 *g, const T0 *b, T1 *y, int 
 #pragma unroll
   for (int k = 0; k < PACKS(p.n); k++) {
     const pack<T0, V> e = read_again(gs, k), o = read_again(ys, k);
-    pack<T1, V> out;
+    A v[V];
 #pragma unroll
-    for (int i = 0; i < V; i++) out.v[i] = put<T1>(gradient_of((A)get(e.v[i]), (A)get(o.v[i]), sum));
-    store_pack<T1, V>(y, PACK_AT(k), p.n, p.aligned, out);
+    for (int i = 0; i < V; i++) v[i] = gradient_of((A)get(e.v[i]), (A)get(o.v[i]), sum);
+    store_pack<T1, V>(y, PACK_AT(k), p.n, p.aligned, packed<T1, V>(v));
   }
 }
 
