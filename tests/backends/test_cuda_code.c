@@ -33,13 +33,11 @@ static const struct variant {
     {{.file = "reduce.cu", .types = {CN_F16, CN_F16}, .op = "norm_op", .number = 2}, 64},
     {{.file = "reduce.cu", .types = {CN_BOOL, CN_BOOL}, .op = "any_op"}, 64},
     {{.file = "softmax.cu", .types = {CN_BF16, CN_BF16}, .op = "softmax", .number = 4}, 96},
-    {{.file = "softmax.cu", .types = {CN_BF16, CN_BF16}, .op = "softmax", .number = 4, .even = true}, 48},
     {{.file = "softmax.cu", .types = {CN_F32, CN_F32}, .op = "log_softmax_grad", .threads = 512}, 64},
     {{.file = "softmax.cu", .types = {CN_BF16, CN_F32}, .op = "log_softmax", .number = 8}, 96},
     {{.file = "softmax.cu", .types = {CN_F32, CN_F32}, .op = "softmax_grad", .number = -2, .threads = 512}, 128},
     {{.file = "mask.cu", .types = {CN_BOOL, CN_BF16}}, 64},
     {{.file = "mask.cu", .types = {CN_F16, CN_F32}}, 64},
-    {{.file = "fft.cu", .types = {CN_F64}}, 64},
     {{.file = "transpose.cu", .types = {CN_U16, CN_U16}, .number = 4}, 64},
     {{.file = "transpose.cu", .types = {CN_F32, CN_BF16}, .number = 1}, 64},
     {{.file = "norm.cu", .types = {CN_BF16, CN_F32, CN_BF16, CN_BF16}, .op = "layer", .number = 3, .threads = 128},
@@ -78,6 +76,8 @@ static const struct variant {
     {{.file = "recurrent.cu", .types = {CN_F16}, .op = "lstm", .threads = 128}, 64},
     {{.file = "recurrent.cu", .types = {CN_F64}, .op = "gru", .threads = 128}, 96},
     {{.file = "recurrent.cu", .types = {CN_F32}, .op = "plain_tanh", .threads = 128}, 64},
+    {{.file = "softmax.cu", .types = {CN_BF16, CN_BF16}, .op = "softmax", .number = 4, .even = true}, 48},
+    {{.file = "fft.cu", .types = {CN_F64}}, 64},
 };
 
 #define FUNCTIONS(X)                                                                                          \
