@@ -142,6 +142,7 @@ int cni_cuda_memory_trim(int index)
 {
   cni_cuda_device *d = cni_cuda_use(index);
   if (!d) return CN_ERR_DEVICE;
+  cni_cuda_repeat_trim(d);
   pthread_mutex_lock(&d->lock);
   free_cached(d);
   pthread_mutex_unlock(&d->lock);

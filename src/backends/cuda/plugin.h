@@ -199,6 +199,8 @@ cni_cuda_repeated *cni_cuda_repeat(cni_cuda_device *d, const void *key, size_t s
 /* Runs work that uses no other memory than that. status: of what was queued before it; where that is an error, nothing
  * runs. Returns status, or what went wrong. */
 int cni_cuda_repeat_run(cni_cuda_repeated *r, const char *name, cni_cuda_steps_fn steps, void *payload, int status);
+/* Forgets what was recorded on this device; its memory is free then. */
+void cni_cuda_repeat_trim(const cni_cuda_device *d);
 
 /* ---- memory (memory.c): of the stream in use ---- */
 enum { CNI_CUDA_WORKSPACE = 32 << 20 };

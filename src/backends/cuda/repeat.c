@@ -29,7 +29,7 @@ static void drop(cni_cuda_repeated *r)
 {
   if (r->launched) cni_cuda_graphs()->cuGraphExecDestroy(r->launched);
   if (r->graph) cni_cuda_graphs()->cuGraphDestroy(r->graph);
-  if (r->memory) cni_cuda_free(r->d, r->memory, r->bytes);
+  if (r->memory) cni_cuda_memory_free(r->d->index, r->memory, r->bytes, NULL);
   *r = (cni_cuda_repeated){0};
 }
 
@@ -99,4 +99,12 @@ int cni_cuda_repeat_run(cni_cuda_repeated *r, const char *name, cni_cuda_steps_f
                          : steps(payload);
   pthread_mutex_unlock(&lock);
   return status ? status : cni_cuda_launched(d, name);
+}
+
+void cni_cuda_repeat_trim(const cni_cuda_device *d)
+{
+  pthread_mutex_lock(&lock);
+  for (int i = 0; i < KEPT; i++)
+    if (table[i].d == d) drop(&table[i]);
+  pthread_mutex_unlock(&lock);
 }
