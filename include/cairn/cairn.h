@@ -15,6 +15,7 @@
 #include "device.h"
 #include "recording.h"
 #include "profile.h"
+#include "code.h"
 #include "tree.h"
 #include "module.h"
 #include "nn.h"

@@ -170,6 +170,44 @@ CALLABLES = """
 """
 
 
+KERNEL = """
+    import ctypes, cairn
+    text = '''
+    struct job {
+      float *x;
+      long long n;
+      float by;
+    };
+    extern "C" __global__ void __launch_bounds__(64) scale(const __grid_constant__ job j)
+    {
+      for (long long i = blockIdx.x * 64 + threadIdx.x; i < j.n; i += gridDim.x * 64) j.x[i] *= j.by;
+    }
+    '''
+
+    class Job(ctypes.Structure):
+        _fields_ = [("x", ctypes.c_void_p), ("n", ctypes.c_longlong), ("by", ctypes.c_float)]
+
+    scale = cairn.cuda.compile_kernel(text, "scale")
+    x = cairn.arange(100.0).to("cuda")
+    job = Job(x.data_ptr(), 100, 2.0)
+    scale((2,), (64,), [job])
+    print(x.tolist()[:3], (x + 1).sum().item())
+    g = cairn.cuda.CUDAGraph()
+    with cairn.cuda.graph(g):
+        y = x + 0
+        scale((1, 1, 1), (64, 1, 1), [Job(y.data_ptr(), 100, 0.5)])
+    g.replay()
+    print(y.tolist()[:3])
+    for error, call in ((RuntimeError, lambda: cairn.cuda.compile_kernel("no kernel", "scale")),
+                        (TypeError, lambda: scale((1,), (64,), ["text"])),
+                        (ValueError, lambda: scale((1,), (64,), [cairn.ones(3)]))):
+        try:
+            call()
+        except error as raised:
+            print(str(raised)[:30])
+"""
+
+
 @unittest.skipIf(emulated.missing(), emulated.REASON)
 class TestGraphs(unittest.TestCase):
     def test_training_step_with_sgd(self):
@@ -180,6 +218,12 @@ class TestGraphs(unittest.TestCase):
 
     def test_memory_and_refusals(self):
         self.assertEqual(emulated.run(MEMORY).split(), ["3.0", "9.0", "9.0", "8.0", "7.0"])
+
+    def test_kernels_of_a_program(self):
+        lines = emulated.run(KERNEL).splitlines()
+        self.assertEqual(lines[:2], ["[0.0, 2.0, 4.0] 10000.0", "[0.0, 1.0, 2.0]"])
+        self.assertRegex(lines[2], "cuda: kernel scale did not com")
+        self.assertEqual(len(lines), 5)
 
     def test_callables(self):
         self.assertEqual(emulated.run(CALLABLES), "done\n")

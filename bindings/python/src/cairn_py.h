@@ -259,6 +259,7 @@ int cnpy_add_zoo(PyObject *module);   /* zoo.c */
 int cnpy_add_streams(PyObject *module); /* stream.c */
 int cnpy_add_recordings(PyObject *module); /* recording.c */
 int cnpy_add_profiles(PyObject *module); /* profile.c */
+int cnpy_add_code(PyObject *module); /* code.c */
 int cnpy_add_limits(PyObject *module);  /* limits.c */
 int cnpy_add_compile(PyObject *module); /* compile.c */
 int cnpy_add_control(PyObject *module); /* control.c */

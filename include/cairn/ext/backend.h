@@ -120,6 +120,13 @@ typedef struct cn_record_run {
   void *stream;
 } cn_record_run;
 
+/* One launch of a kernel of a program's own (cairn/code.h). */
+typedef struct cn_code_launch {
+  size_t size;                /* sizeof, set by the caller */
+  unsigned grid[3], block[3]; /* blocks, and threads of a block; 0 stands for 1 */
+  size_t shared;              /* bytes of dynamic shared memory of a block */
+} cn_code_launch;
+
 /* `stream` is one of stream_new, or NULL for the device's own one, in which everything is queued unless a program asks
  * for another. Work of one stream runs in order; between streams there is no order but by events. */
 typedef struct cn_backend {
@@ -186,6 +193,10 @@ typedef struct cn_backend {
   /* Said while one is made: memory that was taken meanwhile may still be held when it ends, and is given back after
    * record_free. Without this record_end may take such memory for an error. */
   void (*record_hold)(int index);
+  /* ---- kernels of a program's own (cairn/code.h); both or neither ---- */
+  /* The kernel `entry` of a text in the device's language; it stays as long as the process. */
+  int (*code_find)(int index, void **code, const char *text, const char *entry, const char *options);
+  int (*code_launch)(int index, void *code, const cn_code_launch *launch, void *const *arguments, void *stream);
 } cn_backend;
 
 CN_END_DECLS

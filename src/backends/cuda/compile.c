@@ -8,7 +8,7 @@
 
 #include "plugin.h"
 
-enum { FIRST_SLOTS = 256, LOG = 600, OPTIONS = 8 };
+enum { FIRST_SLOTS = 256, LOG = 600, OPTIONS = 40, MORE = 2000 };
 
 typedef struct slot {
   uint64_t key; /* device included; 0: empty */
@@ -58,10 +58,23 @@ typedef struct target {
   char arch[40];
   const char *options[OPTIONS];
   int noptions;
-  char file[64]; /* in the cache on disk */
+  char more[MORE]; /* options of a program's */
+  char file[64];   /* in the cache on disk */
 } target;
 
-static void describe(target *t, const cni_cuda_device *d, const char *text, cni_cuda_maths maths)
+static void add_options(target *t, const char *options)
+{
+  snprintf(t->more, sizeof t->more, "%s", options);
+  for (char *at = t->more; *at && t->noptions < OPTIONS;) {
+    size_t n = strcspn(at, " ");
+    if (n) t->options[t->noptions++] = at;
+    at += n;
+    if (*at) *at++ = 0;
+  }
+}
+
+/* options: NULL for the plugin's own kernels. */
+static void describe(target *t, const cni_cuda_device *d, const char *text, cni_cuda_maths maths, const char *options)
 {
   int major = 0, minor = 0;
   cni_cuda_nvrtc()->nvrtcVersion(&major, &minor);
@@ -76,7 +89,8 @@ static void describe(target *t, const cni_cuda_device *d, const char *text, cni_
   }
   t->options[t->noptions++] = "--device-as-default-execution-space";
   t->options[t->noptions++] = "-w";
-  if (major > 12 || (major == 12 && minor >= 4)) t->options[t->noptions++] = "-minimal";
+  if (options) add_options(t, options);
+  else if (major > 12 || (major == 12 && minor >= 4)) t->options[t->noptions++] = "-minimal";
   uint64_t a = CN_HASH_BEGIN, b = 0x84222325cbf29ce4ull;
   int version[2] = {major, minor};
   for (int i = 0; i < t->noptions; i++) a = cn_hash_more(a, t->options[i], strlen(t->options[i]) + 1);
@@ -133,14 +147,14 @@ static CUresult load(CUfunction *function, const void *image, const char *entry)
 
 /* From disk, else compiled now and kept there. */
 static int make(CUfunction *function, const cni_cuda_device *d, const char *text, cni_cuda_maths maths,
-                const char *entry)
+                const char *options, const char *entry)
 {
   target t;
   size_t size = 0;
   void *image;
   if (!cni_cuda_nvrtc())
     return cni_cuda_host->fail(CN_ERR_UNSUPPORTED, "cuda: libnvrtc, which compiles kernels, was not found");
-  describe(&t, d, text, maths);
+  describe(&t, d, text, maths, options);
   image = cni_cuda_host->cache_load(t.file, &size);
   if (image) {
     CUresult result = load(function, image, entry);
@@ -179,8 +193,8 @@ static int remember(uint64_t key, CUfunction function)
 
 /* Compiles without the lock: threads that need different kernels compile side by side; two that need the same one
  * make it twice, and either will do. */
-int cni_cuda_function(CUfunction *function, cni_cuda_device *d, uint64_t key, const char *entry, cni_cuda_maths maths,
-                      cni_cuda_text_fn text, const void *payload)
+int cni_cuda_function_with(CUfunction *function, cni_cuda_device *d, uint64_t key, const char *entry,
+                           cni_cuda_maths maths, const char *options, cni_cuda_text_fn text, const void *payload)
 {
   uint64_t device = (uint64_t)d->index + 1;
   size_t size = 0;
@@ -188,9 +202,15 @@ int cni_cuda_function(CUfunction *function, cni_cuda_device *d, uint64_t key, co
   if (known(function, key)) return CN_OK;
   char *source = text(payload, &size);
   if (!source) return CN_ERR_MEMORY;
-  int status = make(function, d, source, maths, entry);
+  int status = make(function, d, source, maths, options, entry);
   cni_cuda_host->free_memory(source, size);
   return status ? status : remember(key, *function);
+}
+
+int cni_cuda_function(CUfunction *function, cni_cuda_device *d, uint64_t key, const char *entry, cni_cuda_maths maths,
+                      cni_cuda_text_fn text, const void *payload)
+{
+  return cni_cuda_function_with(function, d, key, entry, maths, NULL, text, payload);
 }
 
 /* ---- launching ---- */

@@ -69,6 +69,8 @@ const cn_backend *cn_plugin_init(const cn_host *host)
       .record_run = cni_cuda_record_run,
       .record_free = cni_cuda_record_free,
       .record_hold = cni_cuda_record_hold,
+      .code_find = cni_cuda_code_find,
+      .code_launch = cni_cuda_code_launch,
   };
   if (host->abi != CN_BACKEND_ABI || host->size < sizeof(cn_host)) return NULL;
   cni_cuda_host = host;

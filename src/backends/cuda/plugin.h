@@ -239,6 +239,9 @@ typedef enum cni_cuda_maths {
 /* The kernel `entry` of the text under this key, compiled now if it must be. 0 or an error. */
 int cni_cuda_function(CUfunction *function, cni_cuda_device *d, uint64_t key, const char *entry, cni_cuda_maths maths,
                       cni_cuda_text_fn text, const void *payload);
+/* ... with more options for the compiler, separated by spaces. */
+int cni_cuda_function_with(CUfunction *function, cni_cuda_device *d, uint64_t key, const char *entry,
+                           cni_cuda_maths maths, const char *options, cni_cuda_text_fn text, const void *payload);
 /* How many threads run a kernel, and what they share. */
 typedef struct cni_cuda_grid {
   int64_t x, y;  /* blocks */
@@ -250,6 +253,10 @@ int cni_cuda_launch(cni_cuda_device *d, const char *name, CUfunction function, c
 /* After anything was queued for an op: remembers its name for late failures; waits under CAIRN_SYNC=1. */
 int cni_cuda_launched(cni_cuda_device *d, const char *name);
 void cni_cuda_code_exit(void);
+
+/* ---- kernels of a program's own (own.c); as in cn_backend ---- */
+int cni_cuda_code_find(int index, void **code, const char *text, const char *entry, const char *options);
+int cni_cuda_code_launch(int index, void *code, const cn_code_launch *launch, void *const *arguments, void *stream);
 
 /* ---- kernels from .cu files (kernel.c; code.h) ---- */
 /* The text that is compiled for it; owned (free_memory). NULL with the error set. */
