@@ -64,7 +64,7 @@ static const struct variant {
     {{.file = "create.cu", .types = {CN_F16}, .exact = true}, 64},
     {{.file = "random.cu", .types = {CN_BF16}, .exact = true}, 80},
     {{.file = "replay.cu", .exact = true}, 40},
-    {{.file = "window.cu", .types = {CN_BF16}, .number = 32}, 80},
+    {{.file = "window.cu", .types = {CN_BF16}, .number = 32}, 96},
     {{.file = "window.cu", .types = {CN_F64}, .number = 64}, 80},
     {{.file = "sample.cu", .types = {CN_F32}, .exact = true}, 80},
     {{.file = "search.cu", .types = {CN_F64, CN_I32}}, 64},

@@ -1,7 +1,7 @@
 /* window.c: pools, im2col and col2im.
  *
  * Place in the flow: reads windows off the call for kernels/window.cu. Invariant: images and results are row-major
- * here; others are copied. */
+ * here, or, for pools that have a kernel for that, have channels innermost, all of them; others are copied. */
 #include <string.h>
 
 #include "plugin.h"
@@ -13,7 +13,8 @@ typedef struct job {
   int64_t planes, h, w, oh, ow;
   int64_t kernel[2], stride[2], padding[2], dilation[2];
   int64_t divisor;
-  int32_t include_pad, unused;
+  int64_t images, channels;
+  int32_t include_pad, aligned;
   cni_cuda_slot fault;
 } job;
 
@@ -48,8 +49,48 @@ static void read_sizes(job *j, const cn_desc *image, const cn_desc *windows)
 typedef struct request {
   const char *entry;
   const cn_desc *x, *y, *index_in, *index_out;
-  bool folds; /* into zeros of the type that is computed in */
+  bool folds;       /* into zeros of the type that is computed in */
+  const char *last; /* the kernel for images whose channels are innermost; NULL: there is none */
 } request;
+
+/* Are the elements of (N, C, H, W) or (C, H, W) dense with channels innermost? */
+static bool channels_innermost(const cn_desc *d)
+{
+  const int64_t *shape = d->shape + d->ndim - 3, *strides = d->strides + d->ndim - 3;
+  const int64_t want[] = {1, shape[0] * shape[2], shape[0]};
+  for (int i = 0; i < 3; i++)
+    if (shape[i] != 1 && strides[i] != want[i]) return false;
+  return d->ndim == 3 || d->shape[0] == 1 || d->strides[0] == shape[0] * shape[1] * shape[2];
+}
+
+/* Is there a kernel for the memory order that all tensors have? */
+static bool is_last(const request *r)
+{
+  const cn_desc *tensors[] = {r->x, r->y, r->index_in, r->index_out};
+  if (!r->last || r->x->dtype != r->y->dtype) return false;
+  for (int i = 0; i < 4; i++)
+    if (tensors[i] && tensors[i]->numel > 1 && !channels_innermost(tensors[i])) return false;
+  return true;
+}
+
+/* Tensors are used where they lie. */
+static int run_last(cn_call *c, job *j, const request *r)
+{
+  const char *name = cni_cuda_host->op_name(c->op);
+  cni_cuda_device *d = cni_cuda_of(c);
+  const cn_desc *x = r->x, *y = r->y, *index = r->index_in ? r->index_in : r->index_out;
+  if (!d) return CN_ERR_DEVICE;
+  j->x = x->data;
+  j->y = y->data;
+  j->index = index ? index->data : NULL;
+  j->channels = x->shape[x->ndim - 3];
+  j->images = x->ndim == 4 ? x->shape[0] : 1;
+  int64_t vector = 16 / (int64_t)cn_element_size(y->dtype);
+  j->aligned = j->channels % vector == 0 && ((uintptr_t)j->x | (uintptr_t)j->y | (uintptr_t)j->index) % 16 == 0;
+  bool narrow = x->numel < INT32_MAX && y->numel < INT32_MAX;
+  cni_cuda_code code = {.file = "window.cu", .entry = r->last, .types = {y->dtype}, .number = narrow ? 32 : 64};
+  return cni_cuda_run(d, name, &code, cni_cuda_grid_for(d, y->numel / (j->aligned ? vector : 1)), j);
+}
 
 static int run(cn_call *c, job *j, const request *r)
 {
@@ -59,6 +100,7 @@ static int run(cn_call *c, job *j, const request *r)
   if (!d) return CN_ERR_DEVICE;
   if (!cni_cuda_known(r->y->dtype)) return cni_cuda_refuse(c, "a type for storage only");
   if (r->y->numel == 0) return CN_OK;
+  if (is_last(r)) return run_last(c, j, r);
   int type = r->folds ? cni_cuda_wide(r->y->dtype) : r->y->dtype;
   int status = cni_cuda_take(&ox, d, name, r->x, r->y->dtype);
   if (!status) status = cni_cuda_room(&oy, d, name, r->y, type);
@@ -85,19 +127,27 @@ static int run(cn_call *c, job *j, const request *r)
 static int max_kernel(cn_call *c)
 {
   job j = {0};
-  request r = {"max_pool", cn_desc_of(c->in[0]), cn_desc_of(c->out[0]), NULL, cn_desc_of(c->out[1]), false};
+  request r = {"max_pool", cn_desc_of(c->in[0]), cn_desc_of(c->out[0]), NULL, cn_desc_of(c->out[1]), false,
+               "max_pool_last"};
   read_windows(&j, &c->args[1], &c->args[2], &c->args[3]);
   for (int i = 0; i < 2; i++) j.dilation[i] = pair(&c->args[4], i);
   read_sizes(&j, r.x, r.y);
   return run(c, &j, &r);
 }
 
-/* max_pool2d_backward(grad, indices, input_size) */
+/* max_pool2d_backward(grad, indices, input_size, windows) */
 static int max_backward_kernel(cn_call *c)
 {
   job j = {0};
-  request r = {"max_pool_grad", cn_desc_of(c->in[0]), cn_desc_of(c->out[0]), cn_desc_of(c->in[1]), NULL, true};
+  request r = {"max_pool_grad", cn_desc_of(c->in[0]), cn_desc_of(c->out[0]), cn_desc_of(c->in[1]), NULL, true, NULL};
   read_sizes(&j, r.y, r.x);
+  if (c->args[3].tag != CN_V_NONE) {
+    int64_t *const pairs[] = {j.kernel, j.stride, j.padding, j.dilation};
+    for (int i = 0; i < 8; i++) pairs[i / 2][i % 2] = c->args[3].u.is[i];
+    r.entry = "max_pool_gather";
+    r.last = "max_pool_gather_last";
+    r.folds = false;
+  }
   return run(c, &j, &r);
 }
 
@@ -112,7 +162,7 @@ static void read_average(job *j, const cn_value *args, int first)
 static int avg_kernel(cn_call *c)
 {
   job j = {0};
-  request r = {"avg_pool", cn_desc_of(c->in[0]), cn_desc_of(c->out[0]), NULL, NULL, false};
+  request r = {"avg_pool", cn_desc_of(c->in[0]), cn_desc_of(c->out[0]), NULL, NULL, false, NULL};
   read_average(&j, c->args, 1);
   read_sizes(&j, r.x, r.y);
   return run(c, &j, &r);
@@ -121,7 +171,7 @@ static int avg_kernel(cn_call *c)
 static int avg_backward_kernel(cn_call *c)
 {
   job j = {0};
-  request r = {"avg_pool_grad", cn_desc_of(c->in[0]), cn_desc_of(c->out[0]), NULL, NULL, false};
+  request r = {"avg_pool_grad", cn_desc_of(c->in[0]), cn_desc_of(c->out[0]), NULL, NULL, false, NULL};
   read_average(&j, c->args, 2);
   read_sizes(&j, r.y, r.x);
   return run(c, &j, &r);
@@ -130,7 +180,8 @@ static int avg_backward_kernel(cn_call *c)
 static int adaptive_kernel(cn_call *c)
 {
   job j = {0};
-  request r = {"adaptive_avg_pool", cn_desc_of(c->in[0]), cn_desc_of(c->out[0]), NULL, NULL, false};
+  request r = {"adaptive_avg_pool", cn_desc_of(c->in[0]), cn_desc_of(c->out[0]), NULL, NULL, false,
+               "adaptive_avg_pool_last"};
   read_sizes(&j, r.x, r.y);
   return run(c, &j, &r);
 }
@@ -138,7 +189,7 @@ static int adaptive_kernel(cn_call *c)
 static int adaptive_max_kernel(cn_call *c)
 {
   job j = {0};
-  request r = {"adaptive_max_pool", cn_desc_of(c->in[0]), cn_desc_of(c->out[0]), NULL, cn_desc_of(c->out[1]), false};
+  request r = {"adaptive_max_pool", cn_desc_of(c->in[0]), cn_desc_of(c->out[0]), NULL, cn_desc_of(c->out[1]), false, NULL};
   read_sizes(&j, r.x, r.y);
   return run(c, &j, &r);
 }
@@ -146,7 +197,8 @@ static int adaptive_max_kernel(cn_call *c)
 static int adaptive_backward_kernel(cn_call *c)
 {
   job j = {0};
-  request r = {"adaptive_avg_pool_grad", cn_desc_of(c->in[0]), cn_desc_of(c->out[0]), NULL, NULL, false};
+  request r = {"adaptive_avg_pool_grad", cn_desc_of(c->in[0]), cn_desc_of(c->out[0]), NULL, NULL, false,
+               "adaptive_avg_pool_grad_last"};
   read_sizes(&j, r.y, r.x);
   return run(c, &j, &r);
 }
@@ -174,7 +226,7 @@ static void read_columns(job *j, const cn_value *args, int first, const cn_desc 
 static int im2col_kernel(cn_call *c)
 {
   job j = {0};
-  request r = {"im2col", cn_desc_of(c->in[0]), cn_desc_of(c->out[0]), NULL, NULL, false};
+  request r = {"im2col", cn_desc_of(c->in[0]), cn_desc_of(c->out[0]), NULL, NULL, false, NULL};
   read_columns(&j, c->args, 1, r.x);
   return run(c, &j, &r);
 }
@@ -182,7 +234,7 @@ static int im2col_kernel(cn_call *c)
 static int col2im_kernel(cn_call *c)
 {
   job j = {0};
-  request r = {"col2im", cn_desc_of(c->in[0]), cn_desc_of(c->out[0]), NULL, NULL, false};
+  request r = {"col2im", cn_desc_of(c->in[0]), cn_desc_of(c->out[0]), NULL, NULL, false, NULL};
   read_columns(&j, c->args, 2, r.y);
   return run(c, &j, &r);
 }

@@ -1,9 +1,10 @@
 /* window.cu: windows over images: pools, im2col and col2im, forward and backward.
  *
  * T0 is the element type; positions are computed in N bits, 32 where they fit. Images are (planes, h, w), results
- * (planes, oh, ow), columns (planes, kh, kw, oh, ow), all row-major. Invariant: every element of a result is made by
- * one thread, in one order; gradients gather from the windows that an element lies in (max: atomic additions into the
- * type that is computed in). */
+ * (planes, oh, ow), columns (planes, kh, kw, oh, ow), all row-major; kernels named _last have (images, h, w, channels),
+ * and take packs of neighbouring channels. Invariant: every element of a result is made by one thread, in one order;
+ * gradients gather from the windows that an element lies in (max, where windows are not known: atomic additions into
+ * the type that is computed in). */
 #include "codegen/device.cuh"
 #include "common.cuh"
 
@@ -14,7 +15,8 @@ struct window_job {
   i64 planes, h, w, oh, ow;
   i64 kernel[2], stride[2], padding[2], dilation[2];
   i64 divisor;
-  i32 include_pad, unused;
+  i64 images, channels; /* where channels are innermost */
+  i32 include_pad, aligned;
   fault_slot fault;
 };
 
@@ -32,9 +34,26 @@ FN place place_of(i64 at, i64 rows, i64 columns)
   return place{plane, line - plane * (I)rows, (I)at - line * (I)columns};
 }
 
+/* Packs of M channels of (images, rows, columns, channels): the one of a number, and where its first element is. */
+struct pixel {
+  I image, row, column, group;
+};
+template <int M> FN pixel pixel_of(i64 at, i64 rows, i64 columns, i64 channels)
+{
+  const I groups = (I)(channels / M), line = (I)at / groups, row = line / (I)columns, image = row / (I)rows;
+  return pixel{image, row - image * (I)rows, line - row * (I)columns, (I)at - line * groups};
+}
+template <int M> FN i64 start_of(pixel e, i64 rows, i64 columns, i64 channels)
+{
+  return (((i64)e.image * rows + e.row) * columns + e.column) * channels + e.group * M;
+}
+enum { V = 16 / sizeof(T0) };
+#define BY_PACKS(function) \
+  if (p.aligned) function<V>(p); \
+  else function<1>(p)
+
 FN i64 least(i64 a, i64 b) { return a < b ? a : b; }
 FN i64 most(i64 a, i64 b) { return a > b ? a : b; }
-FN i64 up(i64 a, i64 b) { return (a + b - 1) / b; }
 
 /* Taps [*first, *last) of window o along dim d that lie inside the image. */
 FN void taps(const window_job &p, int d, i64 o, i64 size, i64 *first, i64 *last)
@@ -75,9 +94,46 @@ KERNEL(max_pool, window_job)
   }
 }
 
+template <int M> FN void max_pool_packs(const window_job &p)
+{
+  EACH(i, p.images * p.oh * p.ow * (p.channels / M))
+  {
+    const pixel own = pixel_of<M>(i, p.oh, p.ow, p.channels);
+    const I top = own.row * (I)p.stride[0] - (I)p.padding[0], left = own.column * (I)p.stride[1] - (I)p.padding[1];
+    A best[M];
+    I at[M];
+#pragma unroll
+    for (int k = 0; k < M; k++) best[k] = lowest_of<A>::value(), at[k] = -1;
+    for (I a = 0, r = top; a < (I)p.kernel[0]; a++, r += (I)p.dilation[0])
+      for (I b = 0, c = left; b < (I)p.kernel[1]; b++, c += (I)p.dilation[1]) {
+        if (r < 0 || r >= p.h || c < 0 || c >= p.w) continue;
+        const i64 from = start_of<M>(pixel{own.image, r, c, own.group}, p.h, p.w, p.channels);
+        const pack<T0, M> x = *(const pack<T0, M> *)((const T0 *)p.x + from);
+#pragma unroll
+        for (int k = 0; k < M; k++) {
+          const A v = get(x.v[k]);
+          if (at[k] < 0 || v > best[k] || v != v) best[k] = v, at[k] = r * (I)p.w + c;
+        }
+      }
+    pack<T0, M> y;
+#pragma unroll
+    for (int k = 0; k < M; k++) y.v[k] = put<T0>(best[k]);
+    *(pack<T0, M> *)((T0 *)p.y + i * M) = y;
+    enum { PAIR = M > 1 ? 2 : 1 };
+#pragma unroll
+    for (int k = 0; k < M; k += PAIR) {
+      pack<i64, PAIR> places;
+      for (int n = 0; n < PAIR; n++) places.v[n] = at[k + n];
+      *(pack<i64, PAIR> *)(p.index + i * M + k) = places;
+    }
+  }
+}
+KERNEL(max_pool_last, window_job) { BY_PACKS(max_pool_packs); }
+
 /* Bin o of n over `size` elements. */
-FN i64 bin_first(i64 o, i64 n, i64 size) { return o * size / n; }
-FN i64 bin_last(i64 o, i64 n, i64 size) { return up((o + 1) * size, n); }
+FN i64 quotient(i64 a, i64 b) { return (u64)(a | b) >> 32 ? a / b : (i64)((u32)a / (u32)b); } /* short ones are fast */
+FN i64 bin_first(i64 o, i64 n, i64 size) { return quotient(o * size, n); }
+FN i64 bin_last(i64 o, i64 n, i64 size) { return quotient((o + 1) * size + n - 1, n); }
 
 KERNEL(adaptive_max_pool, window_job)
 {
@@ -114,6 +170,63 @@ KERNEL(max_pool_grad, window_job)
     else if (at >= 0) add_to((A *)p.y + i / p.ow / p.oh * p.h * p.w + at, (A)get(((const T0 *)p.x)[i]));
   }
 }
+
+/* The windows along dim d that may have element e among their taps. */
+FN void windows_around(const window_job &p, int d, I e, i64 count, I *first, I *last)
+{
+  const I at = e + (I)p.padding[d], reach = (I)((p.kernel[d] - 1) * p.dilation[d]), step = (I)p.stride[d];
+  *first = at <= reach ? 0 : (at - reach + step - 1) / step;
+  *last = (I)least(at / step + 1, count);
+}
+
+/* ... where windows are known: an element gathers from those whose largest it was. */
+KERNEL(max_pool_gather, window_job)
+{
+  EACH(i, p.planes * p.h * p.w)
+  {
+    const place own = place_of(i, p.h, p.w);
+    const i64 plane = own.plane * p.oh * p.ow, at = own.row * (I)p.w + own.column;
+    I i0, i1, j0, j1;
+    windows_around(p, 0, own.row, p.oh, &i0, &i1);
+    windows_around(p, 1, own.column, p.ow, &j0, &j1);
+    A sum = 0;
+    for (I a = i0; a < i1; a++)
+      for (I b = j0; b < j1; b++) {
+        const i64 from = plane + a * (I)p.ow + b;
+        if (p.index[from] == at) sum += get(((const T0 *)p.x)[from]);
+      }
+    ((T0 *)p.y)[i] = put<T0>(sum);
+  }
+}
+
+template <int M> FN void max_gather_packs(const window_job &p)
+{
+  EACH(i, p.images * p.h * p.w * (p.channels / M))
+  {
+    const pixel own = pixel_of<M>(i, p.h, p.w, p.channels);
+    const i64 at = own.row * (I)p.w + own.column;
+    I i0, i1, j0, j1;
+    windows_around(p, 0, own.row, p.oh, &i0, &i1);
+    windows_around(p, 1, own.column, p.ow, &j0, &j1);
+    A sum[M] = {};
+    for (I a = i0; a < i1; a++)
+      for (I b = j0; b < j1; b++) {
+        enum { PAIR = M > 1 ? 2 : 1 };
+        const i64 from = start_of<M>(pixel{own.image, a, b, own.group}, p.oh, p.ow, p.channels);
+        const pack<T0, M> g = *(const pack<T0, M> *)((const T0 *)p.x + from);
+        pack<i64, PAIR> places[M / PAIR];
+#pragma unroll
+        for (int k = 0; k < M / PAIR; k++) places[k] = *(const pack<i64, PAIR> *)(p.index + from + k * PAIR);
+#pragma unroll
+        for (int k = 0; k < M; k++) sum[k] += places[k / PAIR].v[k % PAIR] == at ? (A)get(g.v[k]) : (A)0;
+      }
+    pack<T0, M> y;
+#pragma unroll
+    for (int k = 0; k < M; k++) y.v[k] = put<T0>(sum[k]);
+    *(pack<T0, M> *)((T0 *)p.y + i * M) = y;
+  }
+}
+KERNEL(max_pool_gather_last, window_job) { BY_PACKS(max_gather_packs); }
 
 FN i64 divisor_of(const window_job &p, i64 oh, i64 ow, i64 rows, i64 cols)
 {
@@ -207,6 +320,54 @@ KERNEL(adaptive_avg_pool_grad, window_job)
     ((T0 *)p.y)[i] = put<T0>(sum);
   }
 }
+
+template <int M> FN void adaptive_packs(const window_job &p)
+{
+  EACH(i, p.images * p.oh * p.ow * (p.channels / M))
+  {
+    const pixel own = pixel_of<M>(i, p.oh, p.ow, p.channels);
+    const I i0 = (I)bin_first(own.row, p.oh, p.h), i1 = (I)bin_last(own.row, p.oh, p.h);
+    const I j0 = (I)bin_first(own.column, p.ow, p.w), j1 = (I)bin_last(own.column, p.ow, p.w);
+    A sum[M] = {};
+    for (I a = i0; a < i1; a++)
+#pragma unroll 4
+      for (I b = j0; b < j1; b++) {
+        const i64 from = start_of<M>(pixel{own.image, a, b, own.group}, p.h, p.w, p.channels);
+        const pack<T0, M> x = *(const pack<T0, M> *)((const T0 *)p.x + from);
+#pragma unroll
+        for (int k = 0; k < M; k++) sum[k] += get(x.v[k]);
+      }
+    pack<T0, M> y;
+#pragma unroll
+    for (int k = 0; k < M; k++) y.v[k] = put<T0>(sum[k] / (A)(i1 - i0) / (A)(j1 - j0));
+    *(pack<T0, M> *)((T0 *)p.y + i * M) = y;
+  }
+}
+KERNEL(adaptive_avg_pool_last, window_job) { BY_PACKS(adaptive_packs); }
+
+template <int M> FN void adaptive_grad_packs(const window_job &p)
+{
+  EACH(i, p.images * p.h * p.w * (p.channels / M))
+  {
+    const pixel own = pixel_of<M>(i, p.h, p.w, p.channels);
+    A sum[M] = {};
+    for (I a = (I)bin_first(own.row, p.h, p.oh); a < p.oh && bin_first(a, p.oh, p.h) <= own.row; a++)
+      for (I b = (I)bin_first(own.column, p.w, p.ow); b < p.ow && bin_first(b, p.ow, p.w) <= own.column; b++) {
+        if (bin_last(a, p.oh, p.h) <= own.row || bin_last(b, p.ow, p.w) <= own.column) continue;
+        const A rows = (A)(bin_last(a, p.oh, p.h) - bin_first(a, p.oh, p.h));
+        const A columns = (A)(bin_last(b, p.ow, p.w) - bin_first(b, p.ow, p.w));
+        const i64 from = start_of<M>(pixel{own.image, a, b, own.group}, p.oh, p.ow, p.channels);
+        const pack<T0, M> g = *(const pack<T0, M> *)((const T0 *)p.x + from);
+#pragma unroll
+        for (int k = 0; k < M; k++) sum[k] += (A)get(g.v[k]) / rows / columns;
+      }
+    pack<T0, M> y;
+#pragma unroll
+    for (int k = 0; k < M; k++) y.v[k] = put<T0>(sum[k]);
+    *(pack<T0, M> *)((T0 *)p.y + i * M) = y;
+  }
+}
+KERNEL(adaptive_avg_pool_grad_last, window_job) { BY_PACKS(adaptive_grad_packs); }
 
 /* ---- columns ---- */
 
