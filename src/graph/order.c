@@ -183,8 +183,10 @@ static void last_uses(const cni_plan *p, const cn_graph *g, int *last)
     last[i] = p->values[i].is_output || p->values[i].is_final ? (int)g->nnodes : -1;
   for (size_t at = 0; at < g->nnodes; at++) {
     const cni_gnode *n = &g->nodes[p->order[at]];
-    for (int k = 0; k < n->nin; k++)
-      if (n->in[k] >= 0 && last[n->in[k]] < (int)at) last[n->in[k]] = (int)at;
+    for (int k = 0; k < n->nin; k++) {
+      int until = cni_stays(p, g, n->in[k], p->order[at]) ? (int)g->nnodes : (int)at;
+      if (n->in[k] >= 0 && last[n->in[k]] < until) last[n->in[k]] = until;
+    }
   }
   for (size_t i = 0; i < p->nvalues; i++)
     if (last[p->values[i].root] < last[i]) last[p->values[i].root] = last[i];

@@ -30,6 +30,7 @@ static void free_one(cni_plan *p)
   cni_free(p->draws, (p->ndraws + 1) * sizeof *p->draws);
   cni_free(p->order, p->nnodes * sizeof *p->order);
   cni_free(p->stays, p->nnodes * sizeof *p->stays);
+  cni_free(p->steady, p->nnodes + 1);
   cni_prepared_store_release(p->store);
   if (p->executable) cni_whole.free(p->device, p->executable);
   cni_free(p->wanted, p->wanted_cap * sizeof *p->wanted);
@@ -371,10 +372,12 @@ static int plan_nodes(cni_plan *p, const cn_graph *g, cn_tensor *const *inputs, 
     alias_copies(p, g);
     status = cni_plan_pieces(p, g);
   }
+  if (!status) status = cni_plan_steady(p, g);
   if (!status) status = cni_plan_order(p, g);
   if (status) return status;
   find_weights(p, g);
   lifetimes(p, g);
+  cni_steady_lifetimes(p, g);
   if (p->executable) drop_inner(p, g);
   status = place(p);
   p->recordable = !status && cni_plan_recordable(p, g);

@@ -63,6 +63,7 @@ typedef struct cni_plan {
   bool weighted;      /* some node reads a weight */
   uint32_t *stays;    /* per node: bit i: input i is a weight, which no run of this writes, in host memory */
   cni_prepared_store *store; /* what kernels made of them; NULL: nothing is kept */
+  bool *steady;       /* per node: it follows from weights alone, on a device (steady.c); NULL: none does */
   bool recordable;    /* the device may record a run and repeat it (recorded.c) */
   _Atomic bool apart; /* someone keeps gradients for longer than until the next run: they get memory of their own */
   bool writes;        /* a run changes states or leaves: such runs follow one another */
@@ -119,6 +120,14 @@ int cni_find_tail(bool *tail, const cn_graph *g);
 /* pieces.c: lets what is joined be made where it belongs. 0 or CN_ERR_MEMORY. */
 int cni_plan_pieces(cni_plan *p, const cn_graph *g);
 
+/* ---- steady.c ---- */
+int cni_plan_steady(cni_plan *p, const cn_graph *g); /* fills p->steady: 0 or CN_ERR_MEMORY */
+/* Is this value that the node reads made by a steady one, and the node none? It then stays from run to run. */
+bool cni_stays(const cni_plan *p, const cn_graph *g, int value, int node);
+void cni_steady_lifetimes(cni_plan *p, const cn_graph *g); /* ... in its place in the block */
+/* Another number whenever a weight was written to; 0: others may write to one unseen. */
+uint64_t cni_steady_stamp(const cni_plan *p, const cn_graph *g);
+
 /* passes/memplan.c: gives every value that needs memory its offset; returns the block's size (0 with the error set
  * when there is no memory to plan with). */
 size_t cni_memplan(cni_planned *values, size_t n);
@@ -136,6 +145,7 @@ typedef struct cni_context {
   size_t nstates;
   void *stream;       /* of the device: all its runs are there, one behind the other */
   uint64_t runs;      /* that it has done */
+  uint64_t stamp;     /* of the weights that what steady nodes left here was made of; 0: nothing is here */
   struct cni_recorded *recorded; /* owned; NULL: none yet */
   cni_prepared_slot *prepared; /* per node; NULL: nothing is kept */
   struct cni_nested_context *nested; /* one for each of the plan's nodes that hold graphs */

@@ -266,6 +266,7 @@ static int record(cni_running *r, cni_recorded *w)
   size_t depth = cni_scope_push(), bytes = (r->plan->nvalues + 1) * sizeof *r->there;
   r->there = cni_alloc_zero(bytes);
   r->random = w->there->data;
+  r->settled = r->plan->steady != NULL;
   int status = r->there ? begin(r, w) : CN_ERR_MEMORY;
   if (!status) status = cni_whole.record_begin(w->device);
   if (!status) {
@@ -380,7 +381,8 @@ static int run_recording(cni_running *r, cni_recorded *w, cn_tensor **out, cn_te
     const cn_desc *d = w->out[i] ? &w->out[i]->d : NULL;
     if (d && !(out[i] = cni_tensor_new(d->device, d->dtype, d->ndim, d->shape, d->strides))) return cn_err();
   }
-  int status = run_host_side(r, w);
+  int status = cni_settle(r);
+  if (!status) status = run_host_side(r, w);
   if (!status) status = launch(r, w, out);
   if (w->host_inputs) cni_forget_varying(r);
   if (status) return status;

@@ -330,10 +330,27 @@ int cni_run_nodes(cni_running *r, cni_side side)
   for (size_t i = 0; i < r->plan->nnodes && !status; i++) {
     size_t node = (size_t)r->plan->order[i];
     const cni_gnode *n = &r->g->nodes[node];
-    if (!cni_on_side(r->g, n->out[0], side)) continue;
+    if (!cni_on_side(r->g, n->out[0], side) || (r->settled && r->plan->steady[node])) continue;
     if (i < r->plan->commit && !r->there) status = cni_limits_hold(n->info->name); /* a recording takes no time */
     if (!status) status = run_node(r, node);
   }
+  return status;
+}
+
+static _Atomic size_t settled;
+
+size_t cni_settled(void) { return atomic_load(&settled); }
+
+int cni_settle(cni_running *r)
+{
+  uint64_t stamp = r->plan->steady ? cni_steady_stamp(r->plan, r->g) : 0;
+  int status = CN_OK;
+  if (!r->plan->steady || (stamp && stamp == r->context->stamp)) return CN_OK;
+  r->context->stamp = 0;
+  for (size_t i = 0; i < r->plan->nnodes && !status; i++)
+    if (r->plan->steady[r->plan->order[i]]) status = run_node(r, (size_t)r->plan->order[i]);
+  if (!status) r->context->stamp = stamp;
+  atomic_fetch_add_explicit(&settled, 1, memory_order_relaxed);
   return status;
 }
 
@@ -364,6 +381,8 @@ static int run_once(running *r, cn_tensor **outputs)
   if (!r->context) return status;
   if (!status) status = begin(r);
   cni_take_random(r);
+  if (!status) status = cni_settle(r);
+  r->settled = r->plan->steady != NULL;
   if (!status) status = r->plan->executable ? run_whole(r) : cni_run_nodes(r, CNI_BOTH_SIDES);
   if (!status) status = give_outputs(r, outputs);
   if (!status) status = cni_write_back(r, CNI_BOTH_SIDES);

@@ -17,6 +17,7 @@ typedef struct cni_running {
   cn_tensor **now;     /* the context's: per value its tensor */
   const uint64_t *at;  /* random numbers begin there; NULL: where the thread stands */
   uint64_t seed, base; /* ... which is */
+  bool settled;        /* what follows from weights alone is there already (steady.c) */
   /* While work is recorded; else NULL: */
   cn_tensor **there;      /* per value: what stands on the device for a tensor in host memory */
   const uint64_t *random; /* device memory that has seed and base when the work runs */
@@ -36,6 +37,9 @@ cn_tensor *cni_own_input(const cni_running *r, cn_tensor *t);
 void cni_forget_varying(cni_running *r);
 /* The nodes of that part, in the plan's order. */
 int cni_run_nodes(cni_running *r, cni_side side);
+/* Runs those that follow from weights alone, if those have changed. */
+int cni_settle(cni_running *r);
+size_t cni_settled(void); /* for tests: how often that was, so far, in all graphs */
 /* What states, and inputs that are written to, end up with goes there. */
 int cni_write_back(cni_running *r, cni_side side);
 /* Where the run's random numbers begin; the thread moves on. */

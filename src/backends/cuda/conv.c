@@ -1,8 +1,8 @@
 /* conv.c: conv2d and its two gradients: by cuDNN (conv_dnn.c), else by the plain kernels of kernels/conv.cu.
  *
- * Place in the flow: the kernels "conv2d", "conv2d_grad_input", "conv2d_grad_weight"; 1-d, 3-d and transposed
- * convolutions decompose into these. Invariant: both ways read the call through one struct, so they cannot differ in
- * what they mean. */
+ * Place in the flow: the kernels "conv2d", "conv2d_fused" (by cuDNN alone), "conv2d_grad_input" and
+ * "conv2d_grad_weight"; 1-d, 3-d and transposed convolutions decompose into these. Invariant: both ways read the call
+ * through one struct, so they cannot differ in what they mean. */
 #include "conv.h"
 
 #include <string.h>
@@ -85,6 +85,14 @@ static cni_cuda_conv forward_of(const cn_call *c)
   read_call(&v, c, 3);
   return v;
 }
+/* conv2d_fused(input, weight, bias, stride, padding, dilation, groups, residual, relu) */
+static int fused_dnn(cn_call *c)
+{
+  cni_cuda_conv v = forward_of(c);
+  v.z = c->in[3] ? cn_desc_of(c->in[3]) : NULL;
+  v.relu = c->args[8].u.i != 0;
+  return cni_cuda_conv_dnn(c, &v);
+}
 /* conv2d_grad_input(grad, weight, input_size, stride, padding, dilation, groups) */
 static cni_cuda_conv input_of(const cn_call *c)
 {
@@ -120,6 +128,7 @@ BOTH(weight, weight_of)
 const cn_kernel cni_cuda_conv_kernels[] = {
     {"conv2d", "cudnn", forward_dnn},
     {"conv2d", "conv.cu", forward_plain},
+    {"conv2d_fused", "cudnn", fused_dnn},
     {"conv2d_grad_input", "cudnn", input_dnn},
     {"conv2d_grad_input", "conv.cu", input_plain},
     {"conv2d_grad_weight", "cudnn", weight_dnn},

@@ -10,6 +10,8 @@ typedef enum cni_cuda_conv_kind { CNI_CUDA_CONV_FORWARD, CNI_CUDA_CONV_INPUT, CN
 typedef struct cni_cuda_conv {
   cni_cuda_conv_kind kind;
   const cn_desc *x, *w, *y, *b; /* b: bias or NULL */
+  const cn_desc *z;             /* like y, added to the result; or NULL */
+  bool relu;                    /* of all that */
   int64_t stride[2], padding[2], dilation[2], groups;
 } cni_cuda_conv;
 

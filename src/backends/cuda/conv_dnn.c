@@ -1,4 +1,4 @@
-/* conv_dnn.c: convolutions by cuDNN: forward with its bias, and both gradients.
+/* conv_dnn.c: convolutions by cuDNN: forward with bias, residual and relu, and both gradients.
  *
  * Place in the flow: asked first by conv.c. cuDNN is fast where channels are innermost in memory: tensors that lie so
  * are used where they are, others are copied so, and results copied back. Invariant: float32 is computed in float32:
@@ -17,12 +17,12 @@ int cni_cuda_conv_dnn(cn_call *c, const cni_cuda_conv *v)
 }
 #else
 
-enum { X = 1, W, Y, B }; /* unique numbers of the real tensors */
+enum { X = 1, W, Y, B, Z }; /* unique numbers of the real tensors */
 
 /* What a plan is made of; compared as bytes. */
 typedef struct key {
   char what[8];
-  int32_t kind, dtype, bias, unused;
+  int32_t kind, dtype, bias, residual, relu, unused;
   int64_t x[4], w[4], y[4]; /* shapes */
   int64_t stride[2], padding[2], dilation[2], groups;
 } key;
@@ -42,6 +42,12 @@ static int tensor_of(cni_dnn_graph *g, cudnnDataType_t type, const int64_t *shap
   return cni_dnn_tensor(g, type, 4, shape, strides, uid, place);
 }
 
+/* What an operation writes that `left` others follow: y itself, or float32 numbers on their way there. */
+static int between(cni_dnn_graph *g, const key *k, int y, int left)
+{
+  return left ? tensor_of(g, CUDNN_DATA_FLOAT, k->y, 0, CNI_DNN_VIRTUAL) : y;
+}
+
 static void describe(cni_dnn_graph *g, const void *payload)
 {
   static const cudnnBackendDescriptorType_t kinds[] = {CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
@@ -54,14 +60,20 @@ static void describe(cni_dnn_graph *g, const void *payload)
   g->strict = k->dtype == CN_F32;
   int x = tensor_of(g, type, k->x, X, CNI_DNN_REAL), w = tensor_of(g, type, k->w, W, CNI_DNN_REAL);
   int y = tensor_of(g, type, k->y, Y, CNI_DNN_REAL);
-  if (!k->bias) {
-    cni_dnn_convolution(g, kinds[k->kind], k->stride, k->padding, k->dilation, x, w, y);
-    return;
+  int left = k->residual + k->bias + k->relu, at = between(g, k, y, left);
+  cni_dnn_convolution(g, kinds[k->kind], k->stride, k->padding, k->dilation, x, w, at);
+  if (k->residual) { /* in this order cuDNN has compiled kernels */
+    int z = tensor_of(g, type, k->y, Z, CNI_DNN_REAL), sum = between(g, k, y, --left);
+    cni_dnn_pointwise(g, CUDNN_POINTWISE_ADD, at, z, sum, -1, 0);
+    at = sum;
   }
-  const int64_t channels[4] = {1, k->y[1], 1, 1};
-  int sum = tensor_of(g, CUDNN_DATA_FLOAT, k->y, 0, CNI_DNN_VIRTUAL), b = tensor_of(g, type, channels, B, CNI_DNN_REAL);
-  cni_dnn_convolution(g, kinds[k->kind], k->stride, k->padding, k->dilation, x, w, sum);
-  cni_dnn_pointwise(g, CUDNN_POINTWISE_ADD, sum, b, y, -1, 0);
+  if (k->bias) {
+    const int64_t channels[4] = {1, k->y[1], 1, 1};
+    int b = tensor_of(g, type, channels, B, CNI_DNN_REAL), sum = between(g, k, y, --left);
+    cni_dnn_pointwise(g, CUDNN_POINTWISE_ADD, at, b, sum, -1, 0);
+    at = sum;
+  }
+  if (k->relu) cni_dnn_pointwise(g, CUDNN_POINTWISE_RELU_FWD, at, -1, y, -1, 0);
 }
 
 /* ---- operands with channels innermost ---- */
@@ -122,6 +134,8 @@ static key key_of(const cni_cuda_conv *v, const side *s)
   k.kind = (int32_t)v->kind;
   k.dtype = v->x->dtype;
   k.bias = v->b != NULL;
+  k.residual = v->z != NULL;
+  k.relu = v->relu;
   memcpy(k.x, s[0].own.shape, sizeof k.x);
   memcpy(k.w, s[1].own.shape, sizeof k.w);
   memcpy(k.y, s[2].own.shape, sizeof k.y);
@@ -136,30 +150,35 @@ static bool takes(const cni_cuda_conv *v)
 {
   int t = v->x->dtype;
   bool type = (t == CN_BF16 || t == CN_F16 || t == CN_F32) && v->w->dtype == t && v->y->dtype == t;
+  type = type && (!v->z || v->z->dtype == t);
   return type && v->x->numel && v->w->numel && v->y->numel;
 }
 
 int cni_cuda_conv_dnn(cn_call *c, const cni_cuda_conv *v)
 {
   static const int written_by[] = {[CNI_CUDA_CONV_FORWARD] = 2, [CNI_CUDA_CONV_INPUT] = 0, [CNI_CUDA_CONV_WEIGHT] = 1};
-  const cn_desc *tensors[] = {v->x, v->w, v->y};
+  const cn_desc *tensors[] = {v->x, v->w, v->y, v->z};
+  int n = v->z ? 4 : 3;
   const char *name = cni_cuda_host->op_name(c->op);
   cni_cuda_device *d = cni_cuda_of(c);
   cni_cuda_operand b = {0};
   cni_dnn_plan plan;
-  side s[3];
+  side s[4];
   if (!d) return CN_ERR_DEVICE;
   if (!takes(v)) return cni_cuda_refuse(c, "a type, or an empty tensor, that cuDNN does not take");
-  for (int i = 0; i < 3; i++) open_side(&s[i], tensors[i]);
+  for (int i = 0; i < n; i++) open_side(&s[i], tensors[i]);
   key k = key_of(v, s);
   int status = cni_dnn_find(&plan, d, &k, sizeof k, describe, &k), written = written_by[v->kind];
   if (status) return cni_cuda_refuse(c, "cuDNN is not there, or knows no way");
   if (v->b) status = cni_cuda_take(&b, d, name, v->b, v->x->dtype);
-  for (int i = 0; i < 3 && !status; i++) status = bring(&s[i], d, name, i != written);
-  const int64_t uids[] = {X, W, Y, B};
-  void *const pointers[] = {s[0].last.data, s[1].last.data, s[2].last.data, b.data};
-  if (!status) status = cni_dnn_run(d, name, &plan, v->b ? 4 : 3, uids, pointers);
-  for (int i = 0; i < 3; i++) status = leave(&s[i], d, name, i == written, status);
+  for (int i = 0; i < n && !status; i++) status = bring(&s[i], d, name, i != written);
+  int64_t uids[] = {X, W, Y, Z, Z};
+  void *pointers[5];
+  int count = 0;
+  for (; count < n; count++) pointers[count] = s[count].last.data;
+  if (v->b) uids[count] = B, pointers[count++] = b.data;
+  if (!status) status = cni_dnn_run(d, name, &plan, count, uids, pointers);
+  for (int i = 0; i < n; i++) status = leave(&s[i], d, name, i == written, status);
   cni_cuda_drop(&b, d);
   return status;
 }

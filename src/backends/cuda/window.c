@@ -189,7 +189,8 @@ static int adaptive_kernel(cn_call *c)
 static int adaptive_max_kernel(cn_call *c)
 {
   job j = {0};
-  request r = {"adaptive_max_pool", cn_desc_of(c->in[0]), cn_desc_of(c->out[0]), NULL, cn_desc_of(c->out[1]), false, NULL};
+  request r = {"adaptive_max_pool", cn_desc_of(c->in[0]), cn_desc_of(c->out[0]), NULL, cn_desc_of(c->out[1]), false,
+               NULL};
   read_sizes(&j, r.x, r.y);
   return run(c, &j, &r);
 }

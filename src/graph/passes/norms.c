@@ -1,10 +1,12 @@
 /* norms.c: a batch norm, the addition and the relu behind it become one node, and so do the gradients of relu and norm,
- * where the device has kernels for that.
+ * where the device has kernels for that. A convolution in front of a norm by running statistics takes it in, with what
+ * is behind.
  *
  * Place in the flow: cn_graph_fuse, before pointwise nodes are grouped. In training the statistics become a node of
- * their own, since they are needed before the first element is written. Invariant: in float32 and float64 results are
- * those of the single nodes, to the bit (the device's kernels see to that); 16-bit floats are rounded once instead of
- * up to three times, and are left alone where results are to be exact. */
+ * their own, since they are needed before the first element is written. What a convolution takes in becomes part of its
+ * weight and bias, by nodes that read states alone: a plan runs them when those have changed (steady.c). Invariant: in
+ * float32 and float64 results are those of the single nodes, to the bit (the device's kernels see to that); 16-bit
+ * floats are rounded at other places, and are left alone where results are to be exact. */
 #include "fuse.h"
 #include "graph/passes/passes.h"
 #include "ops/api.gen.h"
@@ -31,11 +33,16 @@ static bool unread(cn_graph *g, const cni_gnode *n, int first)
   return true;
 }
 
+static bool is_half(const cn_graph *g, int value)
+{
+  return g->values[value].dtype == CN_F16 || g->values[value].dtype == CN_BF16;
+}
+
 /* May this node, whose elements are of the type of `value`, become one of `op`? */
 static bool fits(const cn_graph *g, int value, int op, bool exact)
 {
   const cni_gvalue *v = &g->values[value];
-  if (exact && (v->dtype == CN_F16 || v->dtype == CN_BF16)) return false;
+  if (exact && is_half(g, value)) return false;
   return cni_has_kernels(cni_ops[op], v->device) && !g->types.v[value].varies && g->types.v[value].handle->d.numel;
 }
 
@@ -149,20 +156,124 @@ static int join_backward(cn_graph *g, int node, bool exact)
   return status < 0 ? status : 1;
 }
 
+/* ---- convolutions ---- */
+
+/* Does a value follow from states alone that runs leave as they are, by few plain nodes? */
+static bool is_steady(const cn_graph *g, int value, int depth)
+{
+  if (value < 0) return true;
+  const cni_gvalue *v = &g->values[value];
+  if (v->kind == CNI_VALUE_STATE) return g->states[v->index].final < 0;
+  if (v->kind != CNI_VALUE_RESULT) return v->kind == CNI_VALUE_CONST || v->kind == CNI_VALUE_SCALAR;
+  const cni_gnode *n = &g->nodes[v->node];
+  bool steady = depth > 0 && n->draw < 0 && !n->nsubs && !n->host && n->nin < 4;
+  for (int k = 0; steady && k < n->nin; k++) steady = is_steady(g, n->in[k], depth - 1);
+  return steady;
+}
+
+/* Nodes in front of one, written one after the other: the first that fails makes the rest do nothing. */
+typedef struct writing {
+  cn_graph *g;
+  int before, status;
+} writing;
+
+/* A node over a and b (-1: it has one input), with one attribute behind them. */
+static int step(writing *w, int op, int a, int b, cn_value attribute)
+{
+  int in[] = {a, b}, n = b < 0 ? 1 : 2, out = -1;
+  cn_value args[] = {cn_v_none(), b < 0 ? attribute : cn_v_none(), attribute};
+  if (w->status < 0) return -1;
+  w->status = add_before(w->g, w->before, op, args, n + (attribute.tag != CN_V_NONE), in, n, &out);
+  w->before += w->status >= 0;
+  return out;
+}
+
+static int in_type(writing *w, int value, int dtype)
+{
+  if (w->status < 0 || w->g->values[value].dtype == dtype) return value;
+  return step(w, CNI_OP_cast, value, -1, cn_v_int(dtype));
+}
+
+/* The convolution's weight in[1] and bias in[2] (-1: none) become those with the norm (input, weight, bias, mean, var,
+ * training, eps) in them. */
+static int fold(cn_graph *g, int before, const cni_gnode *norm, int *in)
+{
+  writing w = {g, before, CN_OK};
+  const cn_value none = cn_v_none();
+  int dtype = g->values[in[1]].dtype, weight = norm->in[1], bias = norm->in[2], mean = norm->in[3];
+  int64_t column[] = {g->values[in[1]].shape[0], 1, 1, 1};
+  int eps = cn_graph_add_number(g, norm->args[6]), var = in_type(&w, norm->in[4], CN_F32);
+  if (eps < 0) return eps;
+  int scale = step(&w, CNI_OP_rsqrt, step(&w, CNI_OP_add, var, eps, none), -1, none);
+  if (weight >= 0) scale = step(&w, CNI_OP_mul, scale, in_type(&w, weight, CN_F32), none);
+  int factors = step(&w, CNI_OP_view, scale, -1, cn_v_ints(column, 4));
+  in[1] = in_type(&w, step(&w, CNI_OP_mul, in_type(&w, in[1], CN_F32), factors, none), dtype);
+  mean = in_type(&w, mean, CN_F32);
+  int off = in[2] < 0 ? step(&w, CNI_OP_neg, mean, -1, none)
+                      : step(&w, CNI_OP_sub, in_type(&w, in[2], CN_F32), mean, none);
+  off = step(&w, CNI_OP_mul, off, scale, none);
+  if (bias >= 0) off = step(&w, CNI_OP_add, off, in_type(&w, bias, CN_F32), none);
+  in[2] = in_type(&w, off, dtype);
+  return w.status < 0 ? w.status : CN_OK;
+}
+
+/* Can the norm that reads the convolution's result alone become a part of it? */
+static bool folds(cn_graph *g, const cni_gnode *conv, int norm)
+{
+  const cni_gnode *n = norm < 0 ? NULL : &g->nodes[norm];
+  if (!n || n->info->id != CNI_OP_native_batch_norm || n->args[5].u.i || n->in[0] != conv->out[0] || !unread(g, n, 1))
+    return false;
+  enum { NEAR = 3 }; /* a cast of a weight, and what it may be a view of */
+  for (int k = 1; k < 5; k++)
+    if (!is_steady(g, n->in[k], NEAR)) return false;
+  return is_steady(g, conv->in[1], NEAR) && is_steady(g, conv->in[2], NEAR);
+}
+
+/* conv2d(input, weight, bias, stride, padding, dilation, groups) */
+static int join_convolution(cn_graph *g, int node, bool exact)
+{
+  const cni_gnode *n = &g->nodes[node];
+  int y = n->out[0], in[4] = {n->in[0], n->in[1], n->in[2], -1}, norm = only_reader(g, y), made, status = CN_OK;
+  if (exact || !is_half(g, y) || !fits(g, y, CNI_OP_conv2d_fused, exact)) return 0;
+  bool normed = folds(g, n, norm);
+  chain c = chain_behind(g, normed ? g->nodes[norm].out[0] : y);
+  if (c.end == y) return 0;
+  cn_value args[9] = {{0}};
+  for (int k = 3; k < 7; k++) args[k] = n->args[k];
+  args[8] = cn_v_bool(c.relu);
+  in[3] = c.residual;
+  if (normed) status = fold(g, node, &g->nodes[norm], in);
+  if (status) return status;
+  status = add_before(g, g->values[c.end].node, CNI_OP_conv2d_fused, args, 9, in, 4, &made);
+  if (status < 0) return status;
+  if (!cni_same_type(&g->types, c.end, made)) return 0;
+  status = cn_graph_replace(g, c.end, made);
+  return status < 0 ? status : 1;
+}
+
+/* In this order: a norm that a convolution took in is gone, and backward asks what became of forward. */
+static const struct rule {
+  int op;
+  int (*join)(cn_graph *g, int node, bool exact); /* 1: the node became part of another; 0: it stays */
+} rules[] = {{CNI_OP_conv2d, join_convolution},
+             {CNI_OP_native_batch_norm, join_forward},
+             {CNI_OP_native_batch_norm_backward, join_backward}};
+
 int cni_norms_join(cn_graph *g, bool exact)
 {
   int count = 0, status = CN_OK;
-  for (int pass = 0; pass < 2; pass++) /* backward asks what became of forward */
+  for (size_t k = 0; k < sizeof rules / sizeof *rules; k++) {
+    int before = count;
     for (size_t i = 0; i < g->nnodes; i++) {
-      int op = pass ? CNI_OP_native_batch_norm_backward : CNI_OP_native_batch_norm;
-      if (g->nodes[i].info->id != op) continue;
-      size_t before = g->nnodes;
+      if (g->nodes[i].info->id != rules[k].op) continue;
+      int own = g->nodes[i].out[0];
       if ((status = cni_types_fill(&g->types, g)) != 0) return status;
-      status = pass ? join_backward(g, (int)i, exact) : join_forward(g, (int)i, exact);
+      status = rules[k].join(g, (int)i, exact);
       if (status < 0) return status;
       count += status;
-      while (g->nnodes > before && g->nodes[i].info->id != op) i++; /* nodes were put before it */
+      i = (size_t)g->values[own].node; /* nodes were put before it */
     }
-  if (count && (status = cni_pass_dead(g)) < 0) return status;
+    if (count > before && (status = cni_pass_dead(g)) < 0) return status;
+  }
   return count;
 }

@@ -1,0 +1,166 @@
+/* test_emulated_images.c: what compiled functions make of networks for images on the CUDA plugin, emulated
+ * (test_emulated.c): convolutions that take in what is behind them, what is kept of weights, pools. */
+#define _POSIX_C_SOURCE 200809L /* setenv */
+#include "test.h"
+
+#include <cairn/cairn.h>
+#include <cairn/ext/graph.h>
+#include <cairn/kw.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "emulated.h"
+#include "graph/run.h"
+
+static cn_device gpu;
+
+static int set_up(void **state)
+{
+  (void)state;
+  if (getenv("CAIRN_EMULATED") && cn_device_count("cuda") > 0) gpu = cn_device_find("cuda");
+  return cn_err();
+}
+
+static void need_device(void)
+{
+  if (!gpu) SKIP_TEST("no CUDA plugin to emulate, or no C++ compiler");
+}
+
+static cn_tensor *there(cn_tensor *x) { return cn_to_device(x, gpu); }
+
+/* Equal within tol, relative to 1 + the size of the value. */
+static void close_to(const char *what, cn_tensor *want, cn_tensor *have, double tol)
+{
+  cn_tensor *a = cn_cast(want, CN_F64), *b = cn_cast(cn_to_device(have, CN_CPU), CN_F64);
+  if (cn_err()) fail_msg("%s: %s", what, cn_err_message());
+  int64_t n = cn_numel(a);
+  assert_int_equal(n, cn_numel(b));
+  const double *x = cn_data(cn_contiguous(a)), *y = cn_data(cn_contiguous(b));
+  for (int64_t i = 0; i < n; i++)
+    if (!(fabs(x[i] - y[i]) <= tol * (1 + fabs(x[i]))))
+      fail_msg("%s: element %lld is %.9g, not %.9g", what, (long long)i, y[i], x[i]);
+}
+
+/* A convolution takes in the norm by running statistics, the addition and the relu behind it. What that makes of
+ * weights is made once, and anew when one of them was written to. */
+typedef struct layers {
+  cn_tensor *w[2], *bias, *scale[2], *shift[2], *mean[2], *var[2];
+} layers;
+
+static int run_layers(cn_tensor **out, cn_tensor *const *in, void *payload)
+{
+  const layers *l = payload;
+  cn_tensor *y = cn_conv2d(in[0], l->w[0], l->bias, .padding = CN_INTS(1));
+  y = cn_relu(cn_batch_norm(y, l->mean[0], l->var[0], l->scale[0], l->shift[0]));
+  y = cn_batch_norm(cn_conv2d(y, l->w[1], NULL), l->mean[1], l->var[1], NULL, NULL, .eps = 0.01);
+  out[0] = cn_relu(cn_add(y, in[0]));
+  return cn_err();
+}
+
+static cn_tensor *half_there(cn_tensor *x, cn_dtype dtype) { return there(cn_cast(x, dtype)); }
+
+static void folded(cn_dtype dtype, double tol)
+{
+  cn_scope *s = cn_scope_begin();
+  layers l = {.bias = half_there(cn_randn(CN_SHAPE(6)), dtype)};
+  for (int i = 0; i < 2; i++) {
+    int64_t c = i ? 4 : 6;
+    l.w[i] = half_there(cn_channels_last(cn_randn(CN_SHAPE(c, 10 - c, 3 - 2 * i, 3 - 2 * i))), dtype);
+    l.scale[i] = half_there(cn_randn(CN_SHAPE(c)), dtype), l.shift[i] = half_there(cn_randn(CN_SHAPE(c)), dtype);
+    l.mean[i] = half_there(cn_randn(CN_SHAPE(c)), dtype);
+    l.var[i] = half_there(cn_add(cn_rand(CN_SHAPE(c)), cn_num(0.5)), dtype);
+  }
+  cn_tensor *x = half_there(cn_channels_last(cn_randn(CN_SHAPE(2, 4, 5, 5))), dtype), *want, *have;
+  cn_graph *g = cn_trace(run_layers, 1, &x, 1, &l);
+  assert_true(cn_graph_fuse(g, false) > 0);
+  char *text = cn_graph_to_string(g);
+  assert_non_null(strstr(text, "conv2d_fused"));
+  assert_null(strstr(text, "= native_batch_norm("));
+  assert_null(strstr(text, "= batch_norm_apply("));
+  cn_string_free(text);
+  size_t before = cni_settled();
+  for (int i = 0; i < 8; i++) {
+    if (i == 3) cn_add_(l.mean[1], cn_num(1));
+    if (i == 5) cn_mul_(l.w[0], cn_num(0.5));
+    assert_int_equal(run_layers(&want, &x, &l), 0);
+    assert_int_equal(cn_graph_run(&have, g, &x), 0);
+    close_to("a folded norm", cn_to_device(want, CN_CPU), have, tol);
+  }
+  assert_int_equal(cni_settled() - before, 3);
+  atomic_store(&l.scale[0]->storage->shown, true); /* whoever has the address may write there unseen */
+  for (int i = 0; i < 2; i++) assert_int_equal(cn_graph_run(&have, g, &x), 0);
+  assert_int_equal(cni_settled() - before, 5);
+  cn_graph_free(g);
+  cn_scope_end(s);
+}
+
+/* A formula that would write over what it is the last to read leaves what was made of a weight. */
+static int run_sum(cn_tensor **out, cn_tensor *const *in, void *payload)
+{
+  cn_tensor *w = payload;
+  out[0] = cn_sum(cn_exp(cn_add(in[0], cn_mm(w, w))), .dim = CN_INTS(1));
+  return cn_err();
+}
+
+static void steady(void)
+{
+  cn_scope *s = cn_scope_begin();
+  cn_tensor *w = there(cn_randn(CN_SHAPE(6, 6))), *x = there(cn_randn(CN_SHAPE(6, 6))), *want, *have;
+  cn_graph *g = cn_trace(run_sum, 1, &x, 1, w);
+  size_t before = cni_settled();
+  assert_int_equal(run_sum(&want, &x, w), 0);
+  for (int i = 0; i < 4; i++) {
+    assert_int_equal(cn_graph_run(&have, g, &x), 0);
+    close_to("a sum with what a weight makes", cn_to_device(want, CN_CPU), have, 0);
+  }
+  assert_int_equal(cni_settled() - before, 1);
+  cn_graph_free(g);
+  cn_scope_end(s);
+}
+
+static void convolutions(void **state)
+{
+  (void)state;
+  need_device();
+  cn_seed(14);
+  steady();
+  folded(CN_F16, 2e-2);
+  folded(CN_BF16, 1e-1);
+}
+
+/* Pools where channels are innermost, by packs and not, with their gradients. */
+static void check_pools(int64_t channels_of_x, cn_dtype dtype)
+{
+  cn_scope *s = cn_scope_begin();
+  cn_tensor *x = cn_cast(cn_channels_last(cn_randn(CN_SHAPE(2, channels_of_x, 9, 7))), dtype), *y[2][4];
+  for (int far = 0; far < 2; far++) {
+    cn_tensor *in = cn_requires_grad(far ? there(x) : cn_detach(x), true), **to = y[far];
+    to[0] = cn_max_pool2d(in, CN_SHAPE(3, 3), .stride = CN_INTS(2), .padding = CN_INTS(1));
+    to[1] = cn_max_pool2d(in, CN_SHAPE(2, 3), .stride = CN_INTS(1, 2), .dilation = CN_INTS(2, 1));
+    to[2] = cn_adaptive_avg_pool2d(in, CN_SHAPE(2, 3));
+    cn_tensor *all = cn_add(cn_sum(cn_square(to[0])), cn_add(cn_sum(cn_square(to[1])), cn_sum(cn_square(to[2]))));
+    assert_int_equal(cn_backward(all), 0);
+    to[3] = cn_grad_of(in);
+    assert_true(cn_is_channels_last(to[0]) && cn_is_channels_last(to[2]));
+  }
+  for (int i = 0; i < 4; i++) close_to("a pool", y[0][i], y[1][i], i < 2 ? 0 : dtype == CN_F32 ? 1e-6 : 2e-2);
+  cn_scope_end(s);
+}
+
+static void pools(void **state)
+{
+  (void)state;
+  need_device();
+  cn_seed(15);
+  check_pools(8, CN_F32);
+  check_pools(16, CN_BF16);
+  check_pools(5, CN_F32);
+  check_pools(3, CN_F16);
+}
+
+int main(int argc, char **argv)
+{
+  if (argc > 0) emulate(argv);
+  const struct CMUnitTest tests[] = {cmocka_unit_test(convolutions), cmocka_unit_test(pools)};
+  return cmocka_run_group_tests(tests, set_up, NULL);
+}
