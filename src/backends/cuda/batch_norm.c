@@ -7,7 +7,8 @@
 
 #include "plugin.h"
 
-enum { BLOCKS_PER_UNIT = 8, LEAST_WORK = 16384, WARP = 32, JOIN_THREADS = 1024 };
+enum { SUMS_PER_UNIT = 3, PASSES_PER_UNIT = 4 }; /* blocks that run at a time: registers allow no more */
+enum { LEAST_WORK = 16384, WARP = 32, JOIN_THREADS = 1024 };
 
 /* As in kernels/batch_norm.cu. */
 typedef enum mode { FORWARD, BACKWARD, GATED, RUNNING } mode;
@@ -64,7 +65,8 @@ static void use_as_is(cni_cuda_operand *o, const cn_desc *d)
   o->data = d->data;
 }
 
-static int64_t pack_of(const call *k) { return 16 / (int64_t)cn_element_size(k->type); }
+/* Elements that are read at once: neighbours of one channel, or neighbouring channels. */
+static int64_t pack_of(const call *k) { return (k->j.inner == 1 ? 8 : 16) / (int64_t)cn_element_size(k->type); }
 
 /* x, the gradient or what is added (may be NULL) and the result y (may be NULL). */
 static int open_tensors(call *k, const cn_desc *x, const cn_desc *other, const cn_desc *y)
@@ -88,7 +90,8 @@ static int open_tensors(call *k, const cn_desc *x, const cn_desc *other, const c
   j->x = k->x.data, j->y = k->y.data;
   *(k->mode == BACKWARD || k->mode == GATED ? &j->g : &j->r) = k->other.data;
   int64_t vector = pack_of(k), run = j->inner == 1 ? j->channels : j->inner;
-  j->aligned = run % vector == 0 && ((uintptr_t)j->x | (uintptr_t)k->other.data | (uintptr_t)j->y) % 16 == 0;
+  uintptr_t addresses = (uintptr_t)j->x | (uintptr_t)k->other.data | (uintptr_t)j->y;
+  j->aligned = run % vector == 0 && addresses % ((size_t)vector * cn_element_size(k->type)) == 0;
   if (j->aligned && j->inner == 1)
     for (j->width = 1; j->width < WARP && j->width * vector < j->channels;) j->width *= 2;
   return status;
@@ -134,9 +137,10 @@ static int make_room(call *k)
 {
   job *j = &k->j;
   int64_t count = j->outer * j->inner, side = block_side(k);
-  int64_t wanted = up((int64_t)k->d->units * BLOCKS_PER_UNIT, up(j->channels, side));
+  int64_t wanted = (int64_t)k->d->units * SUMS_PER_UNIT / up(j->channels, side);
   int64_t most = count * side / LEAST_WORK;
-  j->pieces = wanted < most ? wanted : most > 0 ? most : 1;
+  j->pieces = wanted < most ? wanted : most;
+  if (j->pieces < 1) j->pieces = 1;
   j->piece = up(count, j->pieces);
   if (j->inner > 1 && j->aligned) j->piece = up(j->piece, pack_of(k)) * pack_of(k);
   j->pieces = up(count, j->piece);
@@ -158,17 +162,19 @@ static int launch(call *k, const char *entry, cni_cuda_grid grid)
   return cni_cuda_run(k->d, k->name, &code, grid, &k->j);
 }
 
-/* Threads for a pass over all elements; where channels are innermost, so many that each stays at its channels. */
+/* Threads for a pass over all elements. Where channels are innermost a thread stays at its channels, whose coefficients
+ * it reads once: as many as run at a time, and so many that their packs make whole rows. */
 static cni_cuda_grid pass_over(const call *k)
 {
   const job *j = &k->j;
   cni_cuda_grid grid = cni_cuda_grid_for(k->d, k->x.desc->numel / (j->aligned ? pack_of(k) : 1));
-  int64_t a = j->channels, b = CNI_CUDA_THREADS * pack_of(k);
+  int64_t a = j->channels, b = CNI_CUDA_THREADS * pack_of(k), most = (int64_t)k->d->units * PASSES_PER_UNIT;
+  if (!j->width) return grid;
   while (b) {
     int64_t rest = a % b;
     a = b, b = rest;
   }
-  if (j->width) grid.x = up(grid.x, j->channels / a) * (j->channels / a);
+  grid.x = up(grid.x < most ? grid.x : most, j->channels / a) * (j->channels / a);
   return grid;
 }
 

@@ -12,7 +12,9 @@
 #include "common.cuh"
 
 typedef wide_of<T0>::type A;
-enum { WARPS = THREADS / 32, V = 16 / sizeof(T0) };
+/* V: neighbours of one channel that are read at once; H: neighbouring channels, fewer, since each has numbers of its own
+ * in registers, and threads that wait for memory are worth more than long reads. */
+enum { WARPS = THREADS / 32, V = 16 / sizeof(T0), H = 8 / sizeof(T0) };
 enum { FORWARD, BACKWARD, GATED, RUNNING };
 #define BACK (N == BACKWARD || N == GATED)
 
@@ -89,36 +91,36 @@ FN extent extent_of(const channel_job &p)
 /* `many` rows from `at` on, `apart` elements apart, of which `there` are: all are read before any is added. */
 template <int many> FN void add_rows(sums *a, const channel_job &p, i64 at, i64 apart, int there)
 {
-  pack<T0, V> x[many], g[many];
+  pack<T0, H> x[many], g[many];
 #pragma unroll
   for (int k = 0; k < many; k++) {
     if (k >= there) continue;
-    x[k] = *(const pack<T0, V> *)(p.x + at + k * apart);
-    if (BACK) g[k] = *(const pack<T0, V> *)(p.g + at + k * apart);
+    x[k] = *(const pack<T0, H> *)(p.x + at + k * apart);
+    if (BACK) g[k] = *(const pack<T0, H> *)(p.g + at + k * apart);
   }
 #pragma unroll
   for (int k = 0; k < many; k++) {
     if (k >= there) continue;
 #pragma unroll
-    for (int i = 0; i < V; i++) add(a[i], get(x[k].v[i]), BACK ? (A)get(g[k].v[i]) : (A)0);
+    for (int i = 0; i < H; i++) add(a[i], get(x[k].v[i]), BACK ? (A)get(g[k].v[i]) : (A)0);
   }
 }
 
-/* Channels innermost, by packs: a thread has V neighbouring channels of every (THREADS / width)th row of the piece. What
+/* Channels innermost, by packs: a thread has H neighbouring channels of every (THREADS / width)th row of the piece. What
  * it has in float64 lies in shared memory: registers are for rows on their way. */
 KERNEL(channel_pack_sums, channel_job)
 {
   enum { AT_ONCE = BACK ? 4 : 8, IN_CHAIN = 64 };
-  __shared__ f64 room[2 * V][THREADS];
-  const int t = (int)threadIdx.x, step = THREADS / p.width, side = p.width * V;
-  const i64 channel = ((i64)blockIdx.x * p.width + t % p.width) * V, apart = step * p.channels;
+  __shared__ f64 room[2 * H][THREADS];
+  const int t = (int)threadIdx.x, step = THREADS / p.width, side = p.width * H;
+  const i64 channel = ((i64)blockIdx.x * p.width + t % p.width) * H, apart = step * p.channels;
   const extent e = extent_of(p);
   const bool mine = channel < p.channels;
-  sums a[V];
+  sums a[H];
 #pragma unroll
-  for (int i = 0; i < V; i++) {
+  for (int i = 0; i < H; i++) {
     a[i] = mine ? sums_of(p, channel + i, e.begin * p.channels + channel + i) : sums{};
-    room[i][t] = room[V + i][t] = 0;
+    room[i][t] = room[H + i][t] = 0;
   }
   int chain = 0;
   for (i64 row = e.begin + t / p.width; mine && row < e.end; row += AT_ONCE * step) {
@@ -126,9 +128,9 @@ KERNEL(channel_pack_sums, channel_job)
     add_rows<AT_ONCE>(a, p, row * p.channels + channel, apart, left < AT_ONCE ? (int)left : AT_ONCE);
     if (left > AT_ONCE && ++chain % (IN_CHAIN / AT_ONCE)) continue;
 #pragma unroll
-    for (int i = 0; i < V; i++) {
+    for (int i = 0; i < H; i++) {
       room[i][t] += (f64)a[i].s;
-      room[V + i][t] += (f64)a[i].q;
+      room[H + i][t] += (f64)a[i].q;
       a[i].s = a[i].q = 0;
     }
   }
@@ -136,13 +138,13 @@ KERNEL(channel_pack_sums, channel_job)
     __syncthreads();
     if (t < half)
 #pragma unroll
-      for (int i = 0; i < 2 * V; i++) room[i][t] += room[i][t + half];
+      for (int i = 0; i < 2 * H; i++) room[i][t] += room[i][t + half];
   }
   __syncthreads();
   for (int k = t; k < side; k += THREADS) {
     const i64 c = (i64)blockIdx.x * side + k;
     if (c < p.channels)
-      leave(p, c, e.begin * p.channels + c, e.end - e.begin, room[k % V][k / V], room[V + k % V][k / V]);
+      leave(p, c, e.begin * p.channels + c, e.end - e.begin, room[k % H][k / H], room[H + k % H][k / H]);
   }
 }
 
@@ -285,14 +287,14 @@ FN coefficients coefficients_of(const channel_job &p, i64 c)
   return BACK ? coefficients{p.scale[c], p.shift[c], p.slope[c], f} : coefficients{f.scale, f.shift};
 }
 
-/* other: the gradient, or what is added. */
-FN T0 applied(const channel_job &p, const coefficients &k, T0 of, T0 other)
+/* other: the gradient, or what is added, where BOTH. */
+template <bool BOTH> FN T0 applied(const channel_job &p, const coefficients &k, T0 of, T0 other)
 {
-  const A x = get(of), o = get(other);
+  const A x = get(of);
   A v = fused(x, k.scale, k.shift);
-  if (BACK) v = fused(N == GATED ? gated(k.gate, x, o) : o, k.slope, v);
+  if (BACK) v = fused(N == GATED ? gated(k.gate, x, (A)get(other)) : (A)get(other), k.slope, v);
   else {
-    if (p.r) v += o;
+    if (BOTH) v += get(other);
     if (p.relu && v <= 0) v = 0;
   }
   return put<T0>(v);
@@ -301,51 +303,66 @@ FN T0 applied(const channel_job &p, const coefficients &k, T0 of, T0 other)
 #define OTHER (BACK ? p.g : p.r)
 
 /* Channels innermost, and the packs of all threads make whole rows: a thread's channels stay the same. */
-FN void apply_columns(const channel_job &p, i64 packs)
+template <bool BOTH> FN void apply_columns(const channel_job &p, i64 packs)
 {
-  enum { AT_ONCE = 2 };
+  enum { AT_ONCE = BOTH ? 4 : 8 };
   const i64 step = (i64)gridDim.x * THREADS, first = (i64)blockIdx.x * THREADS + threadIdx.x;
-  const bool both = OTHER != 0;
-  coefficients c[V];
+  coefficients c[H];
 #pragma unroll
-  for (int i = 0; i < V; i++) c[i] = coefficients_of(p, first * V % p.channels + i);
+  for (int i = 0; i < H; i++) c[i] = coefficients_of(p, first * H % p.channels + i);
   for (i64 k = first; k < packs; k += AT_ONCE * step) {
-    pack<T0, V> x[AT_ONCE], o[AT_ONCE] = {};
+    pack<T0, H> x[AT_ONCE], o[AT_ONCE];
 #pragma unroll
     for (int a = 0; a < AT_ONCE; a++) {
       if (k + a * step >= packs) continue;
-      x[a] = *(const pack<T0, V> *)(p.x + (k + a * step) * V);
-      if (both) o[a] = *(const pack<T0, V> *)(OTHER + (k + a * step) * V);
+      x[a] = *(const pack<T0, H> *)(p.x + (k + a * step) * H);
+      if (BOTH) o[a] = *(const pack<T0, H> *)(OTHER + (k + a * step) * H);
     }
 #pragma unroll
     for (int a = 0; a < AT_ONCE; a++) {
       if (k + a * step >= packs) continue;
 #pragma unroll
-      for (int i = 0; i < V; i++) x[a].v[i] = applied(p, c[i], x[a].v[i], o[a].v[i]);
-      *(pack<T0, V> *)(p.y + (k + a * step) * V) = x[a];
+      for (int i = 0; i < H; i++) x[a].v[i] = applied<BOTH>(p, c[i], x[a].v[i], BOTH ? o[a].v[i] : T0{});
+      *(pack<T0, H> *)(p.y + (k + a * step) * H) = x[a];
     }
   }
 }
 
 /* Runs of M neighbours of one channel, or, where channels are innermost, single elements. */
-template <int M> FN void apply_runs(const channel_job &p, i64 n)
+template <int M, bool BOTH> FN void apply_runs(const channel_job &p, i64 n)
 {
-  const i64 runs = p.inner / M;
-  EACH(k, n / M)
-  {
-    const i64 plane = quotient(k, runs), c = plane - quotient(plane, p.channels) * p.channels;
-    pack<T0, M> x = *(const pack<T0, M> *)(p.x + k * M), o = {};
-    if (OTHER) o = *(const pack<T0, M> *)(OTHER + k * M);
-    const coefficients f = coefficients_of(p, c);
+  enum { AT_ONCE = BOTH ? 2 : 4 };
+  const i64 runs = p.inner / M, step = (i64)gridDim.x * THREADS;
+  for (i64 k = (i64)blockIdx.x * THREADS + threadIdx.x; k < n / M; k += AT_ONCE * step) {
+    pack<T0, M> x[AT_ONCE], o[AT_ONCE];
 #pragma unroll
-    for (int i = 0; i < M; i++) x.v[i] = applied(p, f, x.v[i], o.v[i]);
-    *(pack<T0, M> *)(p.y + k * M) = x;
+    for (int a = 0; a < AT_ONCE; a++) {
+      if (k + a * step >= n / M) continue;
+      x[a] = *(const pack<T0, M> *)(p.x + (k + a * step) * M);
+      if (BOTH) o[a] = *(const pack<T0, M> *)(OTHER + (k + a * step) * M);
+    }
+#pragma unroll
+    for (int a = 0; a < AT_ONCE; a++) {
+      if (k + a * step >= n / M) continue;
+      const i64 plane = quotient(k + a * step, runs), c = plane - quotient(plane, p.channels) * p.channels;
+      const coefficients f = coefficients_of(p, c);
+#pragma unroll
+      for (int i = 0; i < M; i++) x[a].v[i] = applied<BOTH>(p, f, x[a].v[i], BOTH ? o[a].v[i] : T0{});
+      *(pack<T0, M> *)(p.y + (k + a * step) * M) = x[a];
+    }
   }
+}
+
+template <bool BOTH> FN void apply(const channel_job &p)
+{
+  const i64 n = p.outer * p.channels * p.inner;
+  if (p.aligned && p.inner == 1) apply_columns<BOTH>(p, n / H);
+  else if (p.aligned) apply_runs<V, BOTH>(p, n);
+  else apply_runs<1, BOTH>(p, n);
 }
 
 KERNEL(channel_apply, channel_job)
 {
-  const i64 n = p.outer * p.channels * p.inner;
   if (N == RUNNING && p.save_mean) {
     EACH(c, p.channels)
     {
@@ -355,7 +372,6 @@ KERNEL(channel_apply, channel_job)
       p.var[c] = var;
     }
   }
-  if (p.aligned && p.inner == 1) apply_columns(p, n / V);
-  else if (p.aligned) apply_runs<V>(p, n);
-  else apply_runs<1>(p, n);
+  if (BACK || p.r) apply<true>(p);
+  else apply<BACK>(p);
 }
