@@ -658,7 +658,8 @@ const char *const cni_op_docs[] = {
     "adaptive_avg_pool2d.",
     "The means of output_size windows that cover an image (N, C, H, W) or (C, H, W): window i of "
     "n goes from floor(i * H / n) to ceil((i + 1) * H / n).",
-    "The gradient of adaptive_avg_pool2d: each element of grad spread evenly over its window.",
+    "The gradient of adaptive_avg_pool2d: each element of grad spread evenly over its window. The"
+    " result has grad's memory order, or is channels-last.",
     "The means of output_size windows that cover a volume (N, C, D, H, W) or (C, D, H, W). See "
     "adaptive_avg_pool2d.",
     "The largest elements of output_size windows that cover a signal (N, C, L) or (C, L).",
@@ -1821,11 +1822,18 @@ cn_tensor *cn_adaptive_avg_pool2d(cn_tensor *input, const int64_t *output_size, 
   return cni_apply1(CNI_OP_adaptive_avg_pool2d, args, 2, NULL);
 }
 
-cn_tensor *cn_adaptive_avg_pool2d_backward(cn_tensor *grad, const int64_t *input_size,
-                                           size_t ninput_size)
+cn_tensor *cn_adaptive_avg_pool2d_backward_with(cn_tensor *grad, const int64_t *input_size,
+                                                size_t ninput_size,
+                                                const cn_adaptive_avg_pool2d_backward_opts *opts)
 {
-  cn_value args[] = {cn_v_tensor(grad), cn_v_ints(input_size, ninput_size)};
-  return cni_apply1(CNI_OP_adaptive_avg_pool2d_backward, args, 2, NULL);
+  cn_adaptive_avg_pool2d_backward_opts room;
+  const cn_adaptive_avg_pool2d_backward_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "adaptive_avg_pool2d_backward");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(grad), cn_v_ints(input_size, ninput_size),
+                     cn_v_bool(o->channels_last)};
+  return cni_apply1(CNI_OP_adaptive_avg_pool2d_backward, args, 3, NULL);
 }
 
 cn_tensor *cn_adaptive_avg_pool3d(cn_tensor *input, const int64_t *output_size, size_t noutput_size)

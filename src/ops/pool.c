@@ -265,19 +265,23 @@ static int adaptive_max_infer(cn_call *c)
   return status ? status : image_result(c, 1, CN_I64, y->ndim, y->shape);
 }
 
+/* A gradient of one number a channel does not show the image's memory order; the result that was made of it does. */
 static int adaptive_vjp(cn_vjp *v)
 {
-  v->gin[0] = cn_adaptive_avg_pool2d_backward(v->g[0], v->in_meta[0].shape, (size_t)v->in_meta[0].ndim);
+  v->gin[0] = cn_adaptive_avg_pool2d_backward(v->g[0], v->in_meta[0].shape, (size_t)v->in_meta[0].ndim,
+                                              .channels_last = cni_is_like_channels_last(&v->out[0]->d));
   return cn_err();
 }
 
-/* (grad, input_size) */
+/* (grad, input_size, channels_last) */
 static int adaptive_backward_infer(cn_call *c)
 {
   const cn_value *size = &c->args[1];
   int status = check_type(c, false);
   if (!status) status = check_image(c, size->n, size->u.is);
-  return status ? status : image_grad_result(c, size);
+  if (!status) status = image_grad_result(c, size);
+  if (!status && cni_arg_bool(c->args, 2)) cni_spec_channels_last(c, 0);
+  return status;
 }
 
 static int adaptive_backward_vjp(cn_vjp *v)
@@ -317,14 +321,16 @@ const cn_op cni_pool_ops[] = {
   {.sig = "adaptive_avg_pool2d(Tensor input, int[2] output_size) -> Tensor ; nn grad_fn_AdaptiveAvgPool2DBackward0",
    .doc = "The means of output_size windows that cover an image (N, C, H, W) or (C, H, W): window i of n goes from "
           "floor(i * H / n) to ceil((i + 1) * H / n).",
-   .infer = adaptive_infer, .vjp = adaptive_vjp},
+   .infer = adaptive_infer, .vjp = adaptive_vjp, .needs = {[0] = CN_OUT(0)}},
   {.sig = "adaptive_max_pool2d_with_indices(Tensor input, int[2] output_size) -> (Tensor output, Tensor indices) ; nn "
           "tuple",
    .doc = "The largest elements of output_size windows that cover an image (see adaptive_avg_pool2d), and where in its "
           "image (row * W + column) each of them was. A NaN in a window wins.",
    .infer = adaptive_max_infer, .vjp = adaptive_max_vjp, .needs = {[0] = CN_OUT(1)}},
-  {.sig = "adaptive_avg_pool2d_backward(Tensor grad, int[] input_size) -> Tensor ; nn internal",
-   .doc = "The gradient of adaptive_avg_pool2d: each element of grad spread evenly over its window.",
+  {.sig = "adaptive_avg_pool2d_backward(Tensor grad, int[] input_size, bool channels_last=False) -> Tensor "
+          "; nn internal",
+   .doc = "The gradient of adaptive_avg_pool2d: each element of grad spread evenly over its window. The result has "
+          "grad's memory order, or is channels-last.",
    .infer = adaptive_backward_infer, .vjp = adaptive_backward_vjp},
 };
 /* clang-format on */

@@ -539,7 +539,7 @@ SPECIAL = {
     "bce_logits_weighted_terms": lambda input, target, pos_weight: F.binary_cross_entropy_with_logits(
         input, target, reduction="none", pos_weight=pos_weight),
     "kl_terms": lambda input, target, log_target: F.kl_div(input, target, reduction="none", log_target=log_target),
-    "adaptive_avg_pool2d_backward": lambda grad, input_size: backward_of(
+    "adaptive_avg_pool2d_backward": lambda grad, input_size, channels_last=False: backward_of(
         lambda x: F.adaptive_avg_pool2d(x, list(grad.shape[-2:])))(grad, input_size),
     "avg_pool2d_backward": backward_of(F.avg_pool2d),
     "cross_entropy_rows": cross_entropy_rows,

@@ -112,9 +112,16 @@ CN_API int cn_adamax_update_inplace_with(cn_tensor *param, cn_tensor *exp_avg, c
                                          double beta2, double eps,
                                          const cn_adamax_update_opts *opts);
 
-/* The gradient of adaptive_avg_pool2d: each element of grad spread evenly over its window. */
-CN_API cn_tensor *cn_adaptive_avg_pool2d_backward(cn_tensor *grad, const int64_t *input_size,
-                                                  size_t ninput_size);
+typedef struct cn_adaptive_avg_pool2d_backward_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  bool channels_last; /* bool, default False */
+} cn_adaptive_avg_pool2d_backward_opts;
+/* The gradient of adaptive_avg_pool2d: each element of grad spread evenly over its window. The
+ * result has grad's memory order, or is channels-last. */
+CN_API cn_tensor *cn_adaptive_avg_pool2d_backward_with(
+      cn_tensor *grad, const int64_t *input_size, size_t ninput_size,
+      const cn_adaptive_avg_pool2d_backward_opts *opts);
 
 /* native_layer_norm (centered) or native_rms_norm of sum = input + other, and its result in
  * dtype: graphs are rewritten to it where a device does all of that in one pass. Empty: sum
@@ -821,6 +828,9 @@ CN_END_DECLS
 #define cn_adamax_update_(param, exp_avg, exp_inf, grad, rate, weight1, beta2, ...) \
   cn_adamax_update_inplace_with(param, exp_avg, exp_inf, grad, rate, weight1, beta2, \
       CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_adamax_update_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_adaptive_avg_pool2d_backward(...) \
+  cn_adaptive_avg_pool2d_backward_with(CN_HEAD3(__VA_ARGS__, ), \
+      CN_OPTS(cn_adaptive_avg_pool2d_backward_opts, CN_TAIL3(__VA_ARGS__, )))
 #define cn_amsgrad_update(new_param, new_exp_avg, new_exp_avg_sq, new_max_exp_avg_sq, param, exp_avg, exp_avg_sq, max_exp_avg_sq, grad, step_size, bias_correction2_sqrt, decay, weight1, beta2, weight2, ...) \
   cn_amsgrad_update_with(new_param, new_exp_avg, new_exp_avg_sq, new_max_exp_avg_sq, param, exp_avg, \
       exp_avg_sq, max_exp_avg_sq, grad, step_size, bias_correction2_sqrt, decay, weight1, beta2, \

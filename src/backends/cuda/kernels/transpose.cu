@@ -21,22 +21,26 @@ FN T1 convert(T0 v) { return put<T1>(get(v)); }
 KERNEL(transpose, transpose_job)
 {
   enum { READS = SIDE / READ, WRITES = SIDE / WRITE, TURNS = SIDE * READS / THREADS }; /* runs of a line; of a thread */
+  enum { AT_ONCE = TURNS < 4 ? TURNS : 4 };
   __shared__ T1 tile[SIDE][SIDE + PAD];
   const i64 across = (p.cols + SIDE - 1) / SIDE, row = blockIdx.x / across * SIDE, col = blockIdx.x % across * SIDE;
   for (i64 b = blockIdx.y; b < p.batch; b += gridDim.y) {
     const T0 *x = p.x + offset_of(b, p.nbatch, p.shape, p.xstride);
     T1 *y = p.y + offset_of(b, p.nbatch, p.shape, p.ystride);
-    pack<T0, READ> e[TURNS];
+#pragma unroll 1
+    for (int first = threadIdx.x; first < SIDE * READS; first += AT_ONCE * THREADS) {
+      pack<T0, READ> e[AT_ONCE]; /* all are on their way before the first is stored */
 #pragma unroll
-    for (int k = 0; k < TURNS; k++) { /* all are on their way before the first is stored */
-      const int t = threadIdx.x + k * THREADS, r = t / READS, c = t % READS * READ;
-      if (row + r < p.rows && col + c < p.cols) e[k] = *(const pack<T0, READ> *)(x + (row + r) * p.x_row + col + c);
-    }
+      for (int k = 0; k < AT_ONCE; k++) {
+        const int t = first + k * THREADS, r = t / READS, c = t % READS * READ;
+        if (row + r < p.rows && col + c < p.cols) e[k] = *(const pack<T0, READ> *)(x + (row + r) * p.x_row + col + c);
+      }
 #pragma unroll
-    for (int k = 0; k < TURNS; k++) {
-      const int t = threadIdx.x + k * THREADS, r = t / READS, c = t % READS * READ;
+      for (int k = 0; k < AT_ONCE; k++) {
+        const int t = first + k * THREADS, r = t / READS, c = t % READS * READ;
 #pragma unroll
-      for (int n = 0; n < READ; n++) tile[r][c + n] = convert(e[k].v[n]);
+        for (int n = 0; n < READ; n++) tile[r][c + n] = convert(e[k].v[n]);
+      }
     }
     __syncthreads();
 #pragma unroll 4
