@@ -421,6 +421,14 @@ static int run_all(running *r, cn_tensor **outputs)
   return status;
 }
 
+/* Where it runs: on the first device that is not the host, if there is one. */
+static cn_device device_of(const cn_graph *g)
+{
+  for (size_t i = 0; i < g->nnodes; i++)
+    if (g->nodes[i].nout && g->values[g->nodes[i].out[0]].device != CN_CPU) return g->values[g->nodes[i].out[0]].device;
+  return CN_CPU;
+}
+
 static int run_graph(cn_tensor **outputs, running *r, cn_graph *g)
 {
   if (!(r->plan = cni_plan_for(g, r->inputs))) return cn_err();
@@ -429,9 +437,10 @@ static int run_graph(cn_tensor **outputs, running *r, cn_graph *g)
   int status = r->context ? CN_OK : cn_err();
   if (r->context) {
     r->now = r->context->now;
-    cni_profile_graph_begin(r->plan->device ? r->plan->device : CN_CPU);
+    bool profiled = cni_state()->profile != NULL;
+    if (CNI_UNLIKELY(profiled)) cni_profile_graph_begin(device_of(r->g));
     status = run_all(r, outputs);
-    cni_profile_graph_end();
+    if (CNI_UNLIKELY(profiled)) cni_profile_graph_end();
   }
   if (r->context) { /* a run may have had to take another */
     r->context->runs++;

@@ -1,11 +1,15 @@
-/* test_recording.c: work that a program records and replays by itself (cairn/recording.h), on the mirror device and,
- * where there is one, on CUDA: memory that stays, numbers of the host, random numbers, training, what is refused. */
+/* test_recording.c: work that a program records and replays by itself (cairn/recording.h), on the mirror device and
+ * on CUDA, which is emulated where there is none: memory that stays, numbers of the host, random numbers, training,
+ * what is refused. */
+#define _POSIX_C_SOURCE 200809L /* setenv */
 #include "test.h"
 
 #include <cairn/cairn.h>
 #include <cairn/kw.h>
 #include <cairn/recording.h>
 #include <math.h>
+
+#include "emulated.h"
 
 static cn_device devices[2];
 static int ndevices;
@@ -281,8 +285,9 @@ ON_EACH(sgd_trains, with_sgd)
 ON_EACH(adam_trains, with_adam)
 ON_EACH(some_things_are_refused, refusals)
 
-int main(void)
+int main(int argc, char **argv)
 {
+  if (argc > 0 && cn_device_count("cuda") < 1) emulate(argv); /* so that the plugin takes part */
   const struct CMUnitTest tests[] = {cmocka_unit_test(memory_stays), cmocka_unit_test(pools_are_shared),
                                      cmocka_unit_test(numbers_are_fresh), cmocka_unit_test(sgd_trains),
                                      cmocka_unit_test(adam_trains), cmocka_unit_test(some_things_are_refused)};
