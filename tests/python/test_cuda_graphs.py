@@ -157,6 +157,13 @@ CALLABLES = """
     assert want == [p.grad.tolist() for p in net.parameters()]
     net.eval()
     net(cairn.ones(5, 3, device="cuda"))  # as it is
+    with cairn.amp.autocast("cuda", cairn.bfloat16):
+        low = cairn.cuda.make_graphed_callables(nn.Linear(3, 1).to("cuda"), (x,))
+        for _ in range(2):  # with the weights of each call
+            want = cairn.nn.functional.linear(x, low.weight, low.bias)
+            assert low(x).dtype == cairn.bfloat16 and low(x).tolist() == want.tolist()
+            with cairn.no_grad():
+                low.weight += 1
     hooked = nn.Linear(3, 1).to("cuda")
     hooked.register_forward_hook(lambda *_: None)
     for given in (hooked, (hooked,)):

@@ -227,12 +227,8 @@ def make_graphed_callables(callables: Any, sample_args: Any, num_warmup_iters: i
     callables: one, or a tuple; sample_args: its arguments (a tuple of tensors), or a tuple of such. What is returned is
     called with tensors of the samples' shape and type. Modules are changed in place: their forward is graphed while
     they are in the mode, training or not, that they were in here. The programs are those of cairn.compile: results are
-    fresh tensors, which a later call does not write over.
+    fresh tensors, which a later call does not write over, and casts of autocast are made in each call.
     """
-    from ..amp import autocast_mode
-    if autocast_mode.is_autocast_enabled() and autocast_mode.is_autocast_cache_enabled():
-        raise RuntimeError("make_graphed_callables: casts that autocast keeps would be those of the capture: use "
-                           "autocast(cache_enabled=False)")
     only_speed("make_graphed_callables", None, pool=pool)  # programs have memory of their own
     one = not isinstance(callables, tuple)
     several, samples = ((callables,), (sample_args,)) if one else (callables, sample_args)
