@@ -239,7 +239,8 @@ static int check_like(const cn_call *c, const cn_tensor *t, const cn_desc *x, co
 
 static int check_low(const cn_call *c, int dtype)
 {
-  return cni_dtype_is_float(dtype) ? CN_OK : cn_call_fail(c, CN_ERR_DTYPE, "dtype must be floating-point");
+  bool fits = cni_dtype_valid(dtype) && cni_dtype_is_float(dtype);
+  return fits ? CN_OK : cn_call_fail(c, CN_ERR_DTYPE, "dtype must be floating-point");
 }
 
 /* add_norm(input, other, normalized_shape, weight, bias, eps, centered, dtype) -> (output, sum, mean, rstd) */

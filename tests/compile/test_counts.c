@@ -432,6 +432,7 @@ static void test_refusals(void **state)
 static void test_device(void **state)
 {
   (void)state;
+  cn_scope *scope = cn_scope_begin();
   cn_device mirror = cn_device_find("mirror");
   cn_compiled *c = cn_compile(cubes_fn, .fullgraph = true);
   for (int seed = 0; seed < 6; seed++) {
@@ -447,6 +448,7 @@ static void test_device(void **state)
   }
   assert_int_equal(stats_of(c).executables, 1);
   cn_compiled_free(c);
+  cn_scope_end(scope);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
