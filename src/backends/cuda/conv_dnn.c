@@ -78,26 +78,14 @@ static void describe(cni_dnn_graph *g, const void *payload)
 
 /* ---- operands with channels innermost ---- */
 
-enum { PACK = 8, WORTH = 1 << 20 };
-
-/* Engines for 16-bit floats read eight channels at a time, and are several times slower where there are fewer: those of
- * large images (three, mostly) are padded with zeros. Returns how many there are then. */
-static int64_t channels_for(const cni_cuda_conv *v)
-{
-  int64_t own = v->x->shape[v->x->ndim - 3];
-  bool pads = own < PACK && v->groups == 1 && v->x->dtype != CN_F32 && v->x->numel >= WORTH;
-  return pads ? PACK : own;
-}
-
 /* A tensor of four dims as cuDNN is to see it. */
 typedef struct side {
-  cn_desc own, last; /* as given, with four dims; with channels innermost, and perhaps more of them */
+  cn_desc own, last; /* as given, with four dims; with channels innermost */
   void *copy;
   size_t bytes;
 } side;
 
-/* channels: at least those of d; 0: just those. */
-static void open_side(side *s, const cn_desc *d, int64_t channels)
+static void open_side(side *s, const cn_desc *d)
 {
   memset(s, 0, sizeof *s);
   s->own = *d;
@@ -109,43 +97,29 @@ static void open_side(side *s, const cn_desc *d, int64_t channels)
     s->own.ndim = 4;
   }
   s->last = s->own;
-  if (channels) s->last.shape[1] = channels;
-  s->last.numel = s->own.numel / s->own.shape[1] * s->last.shape[1];
-  innermost_channels(s->last.shape, s->last.strides);
+  innermost_channels(s->own.shape, s->last.strides);
 }
 
 static bool lies_so(const side *s)
 {
   for (int i = 0; i < 4; i++)
     if (s->own.shape[i] != 1 && s->own.strides[i] != s->last.strides[i]) return false;
-  return s->own.shape[1] == s->last.shape[1] && (uintptr_t)s->own.data % 16 == 0;
-}
-
-/* The tensor's elements among those that cuDNN sees. */
-static cn_desc part_of(const side *s)
-{
-  cn_desc part = s->own;
-  memcpy(part.strides, s->last.strides, sizeof part.strides);
-  part.data = s->last.data;
-  return part;
+  return (uintptr_t)s->own.data % 16 == 0;
 }
 
 /* read: with the tensor's elements; else room for them. */
 static int bring(side *s, cni_cuda_device *d, const char *name, bool read)
 {
   if (lies_so(s)) return CN_OK;
-  s->bytes = cn_element_bytes(s->own.dtype, s->last.numel);
+  s->bytes = cn_element_bytes(s->own.dtype, s->own.numel);
   s->copy = s->last.data = cni_cuda_scratch(d, name, s->bytes);
   if (!s->copy) return CN_ERR_MEMORY;
-  cn_desc part = part_of(s);
-  int status = read && s->last.numel > s->own.numel ? cni_cuda_zero(d, s->copy, s->bytes) : CN_OK;
-  return read && !status ? cni_cuda_copy_desc(d, name, &part, &s->own) : status;
+  return read ? cni_cuda_copy_desc(d, name, &s->last, &s->own) : CN_OK;
 }
 
 static int leave(side *s, cni_cuda_device *d, const char *name, bool written, int status)
 {
-  cn_desc part = part_of(s);
-  if (!status && s->copy && written) status = cni_cuda_copy_desc(d, name, &s->own, &part);
+  if (!status && s->copy && written) status = cni_cuda_copy_desc(d, name, &s->own, &s->last);
   if (s->copy) cni_cuda_free(d, s->copy, s->bytes);
   return status;
 }
@@ -162,9 +136,9 @@ static key key_of(const cni_cuda_conv *v, const side *s)
   k.bias = v->b != NULL;
   k.residual = v->z != NULL;
   k.relu = v->relu;
-  memcpy(k.x, s[0].last.shape, sizeof k.x);
-  memcpy(k.w, s[1].last.shape, sizeof k.w);
-  memcpy(k.y, s[2].last.shape, sizeof k.y);
+  memcpy(k.x, s[0].own.shape, sizeof k.x);
+  memcpy(k.w, s[1].own.shape, sizeof k.w);
+  memcpy(k.y, s[2].own.shape, sizeof k.y);
   memcpy(k.stride, v->stride, sizeof k.stride);
   memcpy(k.padding, v->padding, sizeof k.padding);
   memcpy(k.dilation, v->dilation, sizeof k.dilation);
@@ -192,7 +166,7 @@ int cni_cuda_conv_dnn(cn_call *c, const cni_cuda_conv *v)
   side s[4];
   if (!d) return CN_ERR_DEVICE;
   if (!takes(v)) return cni_cuda_refuse(c, "a type, or an empty tensor, that cuDNN does not take");
-  for (int i = 0; i < n; i++) open_side(&s[i], tensors[i], i < 2 && v->groups == 1 ? channels_for(v) : 0);
+  for (int i = 0; i < n; i++) open_side(&s[i], tensors[i]);
   key k = key_of(v, s);
   int status = cni_dnn_find(&plan, d, &k, sizeof k, describe, &k), written = written_by[v->kind];
   if (status) return cni_cuda_refuse(c, "cuDNN is not there, or knows no way");
