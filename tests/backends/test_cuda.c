@@ -543,6 +543,29 @@ static void library_graphs(void **state)
   }
 }
 
+/* What cuDNN adds and lets through behind a convolution. */
+static void convolutions(void **state)
+{
+  need_gpu(state);
+  static const int64_t one[] = {1, 1};
+  cn_seed(19);
+  for (int form = 0; form < 16; form++) {
+    cn_scope *s = cn_scope_begin();
+    cn_dtype type = form & 8 ? CN_BF16 : CN_F16;
+    cn_tensor *in[] = {cn_randn(CN_SHAPE(3, 16, 9, 11)), cn_mul(cn_randn(CN_SHAPE(24, 16, 3, 3)), cn_num(0.1)),
+                       cn_randn(CN_SHAPE(24)), cn_randn(CN_SHAPE(3, 24, 9, 11))}, *y[2];
+    for (int k = 0; k < 4; k++) in[k] = cn_cast(k % 3 ? in[k] : cn_channels_last(in[k]), type);
+    for (int far = 0; far < 2; far++) {
+      cn_tensor *t[4];
+      for (int k = 0; k < 4; k++) t[k] = far ? there(in[k]) : in[k];
+      y[far] = cn_conv2d_fused(t[0], t[1], form & 1 ? t[2] : NULL, one, 2, one, 2, one, 2, 1, form & 2 ? t[3] : NULL,
+                               form & 4);
+    }
+    close_to("conv2d_fused", y[0], y[1], type == CN_F16 ? 1e-2 : 8e-2);
+    cn_scope_end(s);
+  }
+}
+
 static void train(cn_tensor **parameters, cn_tensor *x, cn_tensor *target)
 {
   for (int step = 0; step < 5; step++) {
@@ -598,6 +621,7 @@ int main(int argc, char **argv)
       cmocka_unit_test(integers),       cmocka_unit_test(sums),        cmocka_unit_test(products),
       cmocka_unit_test(gradients),      cmocka_unit_test(others),      cmocka_unit_test(training),
       cmocka_unit_test(faults),         cmocka_unit_test(large),       cmocka_unit_test(library_graphs),
+      cmocka_unit_test(convolutions),
       cmocka_unit_test(pinned),         cmocka_unit_test(pinned_reuse), cmocka_unit_test(pinned_batches),
   };
   return cmocka_run_group_tests(tests, set_up, NULL);

@@ -85,7 +85,7 @@ static int run_last(cn_call *c, job *j, const request *r)
   j->index = index ? index->data : NULL;
   j->channels = x->shape[x->ndim - 3];
   j->images = x->ndim == 4 ? x->shape[0] : 1;
-  int64_t vector = 16 / (int64_t)cn_element_size(y->dtype);
+  int64_t vector = 8 / (int64_t)cn_element_size(y->dtype);
   j->aligned = j->channels % vector == 0 && ((uintptr_t)j->x | (uintptr_t)j->y | (uintptr_t)j->index) % 16 == 0;
   bool narrow = x->numel < INT32_MAX && y->numel < INT32_MAX;
   cni_cuda_code code = {.file = "window.cu", .entry = r->last, .types = {y->dtype}, .number = narrow ? 32 : 64};

@@ -45,11 +45,12 @@ template <int M> FN pixel pixel_of(i64 at, i64 rows, i64 columns, i64 channels)
 }
 template <int M> FN i64 start_of(pixel e, i64 rows, i64 columns, i64 channels)
 {
-  return (((i64)e.image * rows + e.row) * columns + e.column) * channels + e.group * M;
+  return ((e.image * (I)rows + e.row) * (I)columns + e.column) * (I)channels + e.group * M;
 }
-enum { V = 16 / sizeof(T0) };
+/* 8 bytes each: indices, which are wider, then are read and written by neighbouring threads in few lines. */
+enum { PACK = 8 / sizeof(T0) };
 #define BY_PACKS(function) \
-  if (p.aligned) function<V>(p); \
+  if (p.aligned) function<PACK>(p); \
   else function<1>(p)
 
 FN i64 least(i64 a, i64 b) { return a < b ? a : b; }
@@ -328,15 +329,23 @@ template <int M> FN void adaptive_packs(const window_job &p)
     const pixel own = pixel_of<M>(i, p.oh, p.ow, p.channels);
     const I i0 = (I)bin_first(own.row, p.oh, p.h), i1 = (I)bin_last(own.row, p.oh, p.h);
     const I j0 = (I)bin_first(own.column, p.ow, p.w), j1 = (I)bin_last(own.column, p.ow, p.w);
+    enum { AT_ONCE = 8 };
+    const I wide = j1 - j0, count = (i1 - i0) * wide;
     A sum[M] = {};
-    for (I a = i0; a < i1; a++)
-#pragma unroll 4
-      for (I b = j0; b < j1; b++) {
-        const i64 from = start_of<M>(pixel{own.image, a, b, own.group}, p.h, p.w, p.channels);
-        const pack<T0, M> x = *(const pack<T0, M> *)((const T0 *)p.x + from);
+    for (I e = 0; e < count; e += AT_ONCE) {
+      pack<T0, M> x[AT_ONCE];
 #pragma unroll
-        for (int k = 0; k < M; k++) sum[k] += get(x.v[k]);
+      for (int n = 0; n < AT_ONCE; n++) {
+        const I a = (e + n) / wide, b = e + n - a * wide;
+        if (e + n >= count) continue;
+        const i64 from = start_of<M>(pixel{own.image, i0 + a, j0 + b, own.group}, p.h, p.w, p.channels);
+        x[n] = *(const pack<T0, M> *)((const T0 *)p.x + from);
       }
+#pragma unroll
+      for (int n = 0; n < AT_ONCE; n++)
+#pragma unroll
+        for (int k = 0; k < M; k++) sum[k] += e + n < count ? (A)get(x[n].v[k]) : (A)0;
+    }
     pack<T0, M> y;
 #pragma unroll
     for (int k = 0; k < M; k++) y.v[k] = put<T0>(sum[k] / (A)(i1 - i0) / (A)(j1 - j0));
