@@ -85,7 +85,8 @@ endmacro()
 # What runs once a step or once a file need not be fast, so that the library stays small.
 if(CAIRN_ISA_OPT STREQUAL "-O3")
   set(cold ${CAIRN_SOURCES})
-  list(FILTER cold INCLUDE REGEX "/src/(ops|graph|codegen|nn|optim|train|zoo|serve|formats)/")
+  list(FILTER cold INCLUDE REGEX "/src/(ops|graph|compile|codegen|nn|optim|train|zoo|serve|formats)/")
+  list(FILTER cold EXCLUDE REGEX "/src/compile/(compile|key)\\.c$") # every call of a compiled function
   list(FILTER cold EXCLUDE REGEX "/src/formats/zip/") # as many bytes as files have
   foreach(file IN LISTS cold)
     file(STRINGS ${file} mark REGEX "^#include \"hot.h\"$" LIMIT_COUNT 1) # src/ops/hot.h: every call passes these

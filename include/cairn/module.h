@@ -197,6 +197,7 @@ CN_API void cn_module_set_shown(cn_module *m, const char *name);
 /* cn_forward_values as the class computes it, without hooks: what such a forward calls to go on. */
 CN_API int cn_forward_class(cn_tensor **out, size_t nout, cn_module *m, const cn_value *args, size_t nargs);
 CN_API bool cn_module_hooked(const cn_module *m); /* does it have hooks? */
+CN_API bool cn_module_plain(const cn_module *m);  /* is a call of it its class's forward, and nothing else? */
 /* With arguments and nothing that init adds, for one who adds it all himself. Owned. */
 CN_API CN_MUST_USE cn_module *cn_module_new_with(const cn_module_class *cls, const cn_value *args, size_t n);
 /* A copy without children, its slots all absent. Owned. */

@@ -13,6 +13,7 @@ void cn_module_set_forward(cn_module *m, cn_module_hook forward) { cni_m(m)->for
 void cn_module_set_shown(cn_module *m, const char *name) { cni_m(m)->shown = name; }
 const char *cni_module_shown(const cn_module *m) { return cni_m(m)->shown ? cni_m(m)->shown : m->cls->name; }
 bool cn_module_hooked(const cn_module *m) { return m && cni_m(m)->nhooks > 0; }
+bool cn_module_plain(const cn_module *m) { return m && !cni_m(m)->nhooks && !cni_m(m)->forward; }
 
 int cn_forward_class(cn_tensor **out, size_t nout, cn_module *m, const cn_value *args, size_t nargs)
 {

@@ -71,6 +71,7 @@ const char *const cni_op_names[] = {
     "atleast_1d",
     "atleast_2d",
     "atleast_3d",
+    "attend_step",
     "avg_pool1d",
     "avg_pool2d",
     "avg_pool2d_backward",
@@ -117,6 +118,7 @@ const char *const cni_op_names[] = {
     "check_within",
     "cholesky_inverse",
     "cholesky_solve",
+    "choose_token",
     "chunk",
     "clamp",
     "clamp_both",
@@ -355,6 +357,7 @@ const char *const cni_op_names[] = {
     "linalg_vecdot",
     "linalg_vector_norm",
     "linear",
+    "linear_step",
     "linspace",
     "lion_update",
     "local_response_norm",
@@ -720,6 +723,11 @@ const char *const cni_op_docs[] = {
     "input, a number as a vector of one element.",
     "input, with leading dimensions of size 1 to make it a matrix.",
     "input with at least 3 dimensions: (n) becomes (1, n, 1), (m, n) becomes (m, n, 1).",
+    "Puts key and value (B, Hk, 1, D) into caches (B, Hk, L, D) at position (B), and lets query "
+    "(B, H, 1, D) attend to all up to there: output has its shape. With cosines and sines (L, D) "
+    "query and key are turned first, by the row of their position; sines of the first half are "
+    "negated. steady: nothing that was queued just before writes to caches and position, which a "
+    "device may read early.",
     "The mean of each window of a signal (N, C, L) or (C, L). See avg_pool2d.",
     "The mean of each window of an image (N, C, H, W) or (C, H, W). stride None means "
     "kernel_size. Padding counts as zeros, and in the number of elements unless count_include_pad"
@@ -786,6 +794,11 @@ const char *const cni_op_docs[] = {
     "NaN.",
     "The inverse of L L^T, or of U^T U with upper=True.",
     "X of L L^T X = input, or of U^T U X = input with upper=True.",
+    "Chooses what follows position (B) in each row of tokens (B, L) by its scores (B, "
+    "vocabulary), puts it there and into current (B, 1), and advances position. ended (B) is "
+    "where a row's stop token lies, or L: behind it there is nothing but stop. temperature 0: the"
+    " likeliest, the first of equals; else the n-th draw since the prompt (a number of tokens) "
+    "takes uniforms[n]. A row that is full stays as it is.",
     "At most that many pieces of equal size along a dimension; the last may be smaller.",
     "input cut to [min, max]; either bound may be absent.",
     "input cut to [min, max]; max where the bounds cross. What clamp with both bounds runs.",
@@ -1147,6 +1160,10 @@ const char *const cni_op_docs[] = {
     "Norm of order ord: (sum |x|^ord)^(1/ord); the number of non-zeros for 0, the largest or "
     "smallest |x| for inf and -inf.",
     "input x weight^T + bias: (..., k) with weight (n, k) and bias (n) gives (..., n).",
+    "linear(normed input, weight, bias), then its activation (none, gelu, gelu_tanh, relu, silu),"
+    " to which other is added or by which it is multiplied (join: none, add, mul). norm: none, "
+    "layer or rms, over the last dimension. steady: nothing that was queued just before writes to"
+    " the weights, which a device may read early.",
     "steps evenly spaced numbers from start to end, both included.",
     "A step of Lion; weight1 is 1 - beta1, weight2 is 1 - beta2.",
     "Divides each element by (k + alpha * m) to the power of beta, where m is the mean of the "
@@ -2494,6 +2511,50 @@ cn_tensor *cn_atleast_3d(cn_tensor *input)
   return cni_apply1(CNI_OP_atleast_3d, args, 1, NULL);
 }
 
+int cn_attend_step_with(cn_tensor **new_keys, cn_tensor **new_values, cn_tensor **new_output,
+                        cn_tensor *keys, cn_tensor *values, cn_tensor *output, cn_tensor *query,
+                        cn_tensor *key, cn_tensor *value, cn_tensor *position, cn_tensor *cosines,
+                        cn_tensor *sines, const cn_attend_step_opts *opts)
+{
+  cn_tensor *results[3] = {NULL};
+  cn_attend_step_opts room;
+  const cn_attend_step_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "attend_step");
+  if (!o) {
+    if (new_keys) *new_keys = NULL;
+    if (new_values) *new_values = NULL;
+    if (new_output) *new_output = NULL;
+    return CN_ERR_VALUE;
+  }
+  cn_value args[] = {cn_v_tensor(keys), cn_v_tensor(values), cn_v_tensor(output),
+                     cn_v_tensor(query), cn_v_tensor(key), cn_v_tensor(value),
+                     cn_v_tensor(position), cn_v_tensor(cosines), cn_v_tensor(sines),
+                     cn_v_float(cn_opt_float(o->scale, 1.0)), cn_v_bool(o->steady)};
+  int status = cni_applyn(CNI_OP_attend_step, args, 11, results, 3);
+  if (new_keys) *new_keys = results[0];
+  if (new_values) *new_values = results[1];
+  if (new_output) *new_output = results[2];
+  return status;
+}
+
+int cn_attend_step_inplace_with(cn_tensor *keys, cn_tensor *values, cn_tensor *output,
+                                cn_tensor *query, cn_tensor *key, cn_tensor *value,
+                                cn_tensor *position, cn_tensor *cosines, cn_tensor *sines,
+                                const cn_attend_step_opts *opts)
+{
+  cn_attend_step_opts room;
+  const cn_attend_step_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "attend_step");
+  if (!o) return CN_ERR_VALUE;
+  cn_value args[] = {cn_v_tensor(keys), cn_v_tensor(values), cn_v_tensor(output),
+                     cn_v_tensor(query), cn_v_tensor(key), cn_v_tensor(value),
+                     cn_v_tensor(position), cn_v_tensor(cosines), cn_v_tensor(sines),
+                     cn_v_float(cn_opt_float(o->scale, 1.0)), cn_v_bool(o->steady)};
+  return cni_apply_over(CNI_OP_attend_step, args, 11);
+}
+
 cn_tensor *cn_avg_pool1d_with(cn_tensor *input, const int64_t *kernel_size, size_t nkernel_size,
                               const cn_avg_pool1d_opts *opts)
 {
@@ -3015,6 +3076,55 @@ cn_tensor *cn_cholesky_solve_with(cn_tensor *input, cn_tensor *L,
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(L), cn_v_bool(o->upper)};
   return cni_apply1(CNI_OP_cholesky_solve, args, 3, NULL);
+}
+
+int cn_choose_token_with(cn_tensor **new_tokens, cn_tensor **new_current, cn_tensor **new_position,
+                         cn_tensor **new_ended, cn_tensor *tokens, cn_tensor *current,
+                         cn_tensor *position, cn_tensor *ended, cn_tensor *scores,
+                         cn_tensor *uniforms, const cn_choose_token_opts *opts)
+{
+  cn_tensor *results[4] = {NULL};
+  cn_choose_token_opts room;
+  const cn_choose_token_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "choose_token");
+  if (!o) {
+    if (new_tokens) *new_tokens = NULL;
+    if (new_current) *new_current = NULL;
+    if (new_position) *new_position = NULL;
+    if (new_ended) *new_ended = NULL;
+    return CN_ERR_VALUE;
+  }
+  cn_value args[] = {cn_v_tensor(tokens), cn_v_tensor(current), cn_v_tensor(position),
+                     cn_v_tensor(ended), cn_v_tensor(scores), cn_v_tensor(uniforms),
+                     cn_v_int(cn_opt_int(o->prompt, 0)),
+                     cn_v_float(cn_opt_float(o->temperature, 1.0)),
+                     cn_v_int(cn_opt_int(o->top_k, 0)), cn_v_float(cn_opt_float(o->top_p, 1.0)),
+                     cn_v_float(cn_opt_float(o->penalty, 1.0)), cn_v_int(cn_opt_int(o->stop, -1))};
+  int status = cni_applyn(CNI_OP_choose_token, args, 12, results, 4);
+  if (new_tokens) *new_tokens = results[0];
+  if (new_current) *new_current = results[1];
+  if (new_position) *new_position = results[2];
+  if (new_ended) *new_ended = results[3];
+  return status;
+}
+
+int cn_choose_token_inplace_with(cn_tensor *tokens, cn_tensor *current, cn_tensor *position,
+                                 cn_tensor *ended, cn_tensor *scores, cn_tensor *uniforms,
+                                 const cn_choose_token_opts *opts)
+{
+  cn_choose_token_opts room;
+  const cn_choose_token_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "choose_token");
+  if (!o) return CN_ERR_VALUE;
+  cn_value args[] = {cn_v_tensor(tokens), cn_v_tensor(current), cn_v_tensor(position),
+                     cn_v_tensor(ended), cn_v_tensor(scores), cn_v_tensor(uniforms),
+                     cn_v_int(cn_opt_int(o->prompt, 0)),
+                     cn_v_float(cn_opt_float(o->temperature, 1.0)),
+                     cn_v_int(cn_opt_int(o->top_k, 0)), cn_v_float(cn_opt_float(o->top_p, 1.0)),
+                     cn_v_float(cn_opt_float(o->penalty, 1.0)), cn_v_int(cn_opt_int(o->stop, -1))};
+  return cni_apply_over(CNI_OP_choose_token, args, 12);
 }
 
 int cn_chunk_with(cn_tensor **out, size_t capacity, cn_tensor *input, int64_t chunks,
@@ -5961,6 +6071,23 @@ cn_tensor *cn_linear(cn_tensor *input, cn_tensor *weight, cn_tensor *bias)
 {
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(weight), cn_v_tensor(bias)};
   return cni_apply1(CNI_OP_linear, args, 3, NULL);
+}
+
+cn_tensor *cn_linear_step_with(cn_tensor *input, cn_tensor *weight, cn_tensor *bias,
+                               cn_tensor *norm_weight, cn_tensor *norm_bias, cn_tensor *other,
+                               const cn_linear_step_opts *opts)
+{
+  cn_linear_step_opts room;
+  const cn_linear_step_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "linear_step");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(weight), cn_v_tensor(bias),
+                     cn_v_tensor(norm_weight), cn_v_tensor(norm_bias), cn_v_tensor(other),
+                     cn_v_str(o->norm ? o->norm : "none"), cn_v_float(cn_opt_float(o->eps, 1e-05)),
+                     cn_v_str(o->activation ? o->activation : "none"),
+                     cn_v_str(o->join ? o->join : "none"), cn_v_bool(o->steady)};
+  return cni_apply1(CNI_OP_linear_step, args, 11, NULL);
 }
 
 cn_tensor *cn_linspace_with(double start, double end, int64_t steps, const cn_linspace_opts *opts)

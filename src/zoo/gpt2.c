@@ -36,13 +36,13 @@ static double conv1d_work(const cn_module *m, const cn_module_call *call)
   return (double)cn_numel(call->out[0]) * (double)cn_size(cn_module_slot(m, 0), 0);
 }
 
-static const cn_module_class conv1d_class = {
+const cn_module_class cni_conv1d_class = {
   CN_MODULE_CLASS,
   .name = "Conv1D", .apply = conv1d_apply, .print = conv1d_print, .work = conv1d_work};
 
 static cn_module *conv1d(int64_t in, int64_t out)
 {
-  cn_module *m = cn_module_new(&conv1d_class);
+  cn_module *m = cn_module_new(&cni_conv1d_class);
   if (!m) return NULL;
   cn_module_add_parameter(m, "weight", cn_zeros(CN_SHAPE(in, out)));
   cn_module_add_parameter(m, "bias", cn_zeros(CN_SHAPE(out)));
@@ -58,16 +58,22 @@ typedef struct attention {
   double scale, dropout;
 } attention;
 
+/* all: (B, T, 3 C); q, k, v: (B, H, T, d) each. */
+static int divide(cn_tensor *part[3], cn_tensor *all, int64_t heads)
+{
+  if (!all) return cn_err();
+  all = cn_view(all, CN_SHAPE(cn_size(all, 0), cn_size(all, 1), 3, heads, cn_size(all, 2) / 3 / heads));
+  all = cn_permute(all, CN_SHAPE(2, 0, 3, 1, 4)); /* (3, B, H, T, d) */
+  for (int i = 0; i < 3; i++) part[i] = cn_select(all, 0, i);
+  return cn_err();
+}
+
 /* x: (B, T, C) */
 static cn_tensor *attend(cn_module *m, cn_tensor *x, cn_cache *cache, size_t layer)
 {
   const attention *d = m->data;
-  cn_tensor *all = cn_forward(cn_module_child(m, C_ATTN), x), *part[3];
-  if (!all) return NULL;
-  int64_t width = cn_size(x, 2);
-  all = cn_view(all, CN_SHAPE(cn_size(x, 0), cn_size(x, 1), 3, d->heads, width / d->heads));
-  all = cn_permute(all, CN_SHAPE(2, 0, 3, 1, 4)); /* (3, B, H, T, d) */
-  for (int i = 0; i < 3; i++) part[i] = cn_select(all, 0, i);
+  cn_tensor *part[3];
+  if (divide(part, cn_forward(cn_module_child(m, C_ATTN), x), d->heads)) return NULL;
   cn_tensor *y = cni_attend(part[0], part[1], part[2], cache, layer, d->scale,
                             !cache && cn_module_training(m) ? d->dropout : 0);
   y = cn_forward(cn_module_child(m, ATTN_C_PROJ), y);
@@ -201,11 +207,39 @@ static cn_tensor *model_hidden(cn_module *m, cn_tensor *tokens, cn_cache *cache)
 static cn_tensor *model_head(cn_module *m, cn_tensor *x) { return cn_forward(cn_module_child(m, 1), x); }
 static cn_tensor *model_apply(cn_module *m, cn_tensor *tokens) { return model_head(m, model_hidden(m, tokens, NULL)); }
 
+/* ---- one token ---- */
+
+/* x: (B, 1, C) */
+static cn_tensor *block_step(cn_module *m, cn_tensor *x, cni_writing *s, size_t layer)
+{
+  cn_module *attn = cn_module_child(m, ATTN), *mlp = cn_module_child(m, MLP);
+  const attention *d = attn->data;
+  cn_tensor *part[3], *y;
+  y = cni_step_linear(s, x, &(cni_step_layer){cn_module_child(m, LN_1), cn_module_child(attn, C_ATTN)});
+  if (divide(part, y, d->heads)) return NULL;
+  y = cni_step_attend(s, layer, part[0], part[1], part[2], d->scale);
+  x = cni_step_linear(s, y, &(cni_step_layer){.linear = cn_module_child(attn, ATTN_C_PROJ), .other = x});
+  y = cni_step_linear(s, x, &(cni_step_layer){cn_module_child(m, LN_2), cn_module_child(mlp, 0),
+                                              cn_module_child(mlp, 1)});
+  return cni_step_linear(s, y, &(cni_step_layer){.linear = cn_module_child(mlp, 2), .other = x});
+}
+
+static cn_tensor *model_step(cn_module *m, cni_writing *s)
+{
+  cn_module *body = cn_module_child(m, 0), *blocks = cn_module_child(body, H);
+  cn_tensor *positions = cn_module_slot(cn_module_child(body, WPE), 0);
+  cn_tensor *x = cn_add(cn_forward(cn_module_child(body, WTE), s->current),
+                        cn_unsqueeze(cn_index_select(positions, 0, s->position), 1));
+  for (size_t i = 0; i < cn_module_nchildren(blocks); i++) x = block_step(cn_module_child(blocks, i), x, s, i);
+  return cni_step_linear(s, x, &(cni_step_layer){cn_module_child(body, LN_F), cn_module_child(m, 1)});
+}
+
 const cni_lm_class cni_gpt2_class = {
   .cls = {CN_MODULE_CLASS, .name = "GPT2LMHeadModel", .apply = model_apply},
   .shape = model_shape,
   .hidden = model_hidden,
   .head = model_head,
+  .step = model_step,
 };
 
 static int read_settings(settings *s, const cni_model *row, const cn_zoo_opts *o)

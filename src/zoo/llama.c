@@ -347,11 +347,57 @@ static cn_tensor *model_hidden(cn_module *m, cn_tensor *tokens, cn_cache *cache)
 static cn_tensor *model_head(cn_module *m, cn_tensor *x) { return cn_forward(cn_module_child(m, 1), x); }
 static cn_tensor *model_apply(cn_module *m, cn_tensor *tokens) { return model_head(m, model_hidden(m, tokens, NULL)); }
 
+/* ---- one token ---- */
+
+/* (B, H, 1, d) of x (B, 1, C) */
+static cn_tensor *project_step(cni_writing *s, cn_tensor *x, cn_module *norm, cn_module *linear, int64_t heads,
+                               int64_t width)
+{
+  cn_tensor *y = cni_step_linear(s, x, &(cni_step_layer){norm, linear});
+  return cn_view(y, CN_SHAPE(cn_size(x, 0), heads, 1, width));
+}
+
+static cn_tensor *layer_step(cn_module *m, cn_tensor *x, cni_writing *s, size_t layer)
+{
+  cn_module *attn = cn_module_child(m, SELF_ATTN), *mlp = cn_module_child(m, MLP);
+  cn_module *norm1 = cn_module_child(m, INPUT_NORM), *norm2 = cn_module_child(m, SECOND_NORM);
+  const attention *d = attn->data;
+  cn_tensor *part[3], *y;
+  for (size_t i = Q_PROJ; i <= V_PROJ; i++)
+    part[i] = project_step(s, x, norm1, cn_module_child(attn, i), i ? d->key_heads : d->heads, d->width);
+  y = cni_step_attend(s, layer, part[0], part[1], part[2], 1 / sqrt((double)d->width));
+  x = cni_step_linear(s, y, &(cni_step_layer){.linear = cn_module_child(attn, O_PROJ), .other = x});
+  y = cni_step_linear(s, x, &(cni_step_layer){norm2, cn_module_child(mlp, GATE_PROJ), cn_module_child(mlp, ACT_FN)});
+  y = cni_step_linear(s, x, &(cni_step_layer){norm2, cn_module_child(mlp, UP_PROJ), .other = y, .times = true});
+  return cni_step_linear(s, y, &(cni_step_layer){.linear = cn_module_child(mlp, DOWN_PROJ), .other = x});
+}
+
+/* The angles of all positions are made once. */
+static int step_angles(cni_writing *s, const cn_module *m, cn_tensor *like)
+{
+  cn_tensor *cosines, *sines;
+  if (s->cosines || cn_err()) return cn_err();
+  if (angles(&cosines, &sines, m, 0, s->cache->length, like)) return cn_err();
+  s->cosines = cn_keep(cosines);
+  s->sines = cn_keep(sines);
+  return cn_err();
+}
+
+static cn_tensor *model_step(cn_module *m, cni_writing *s)
+{
+  cn_module *body = cn_module_child(m, 0), *layers = cn_module_child(body, LAYERS);
+  cn_tensor *x = cn_forward(cn_module_child(body, EMBED_TOKENS), s->current);
+  if (step_angles(s, cn_module_child(body, ROTARY), x)) return NULL;
+  for (size_t i = 0; i < cn_module_nchildren(layers); i++) x = layer_step(cn_module_child(layers, i), x, s, i);
+  return cni_step_linear(s, x, &(cni_step_layer){cn_module_child(body, NORM), cn_module_child(m, 1)});
+}
+
 const cni_lm_class cni_llama_class = {
   .cls = {CN_MODULE_CLASS, .name = "LlamaForCausalLM", .data_size = sizeof(model), .apply = model_apply},
   .shape = model_shape,
   .hidden = model_hidden,
   .head = model_head,
+  .step = model_step,
 };
 
 static cn_module *make_llama(const cni_model *row, const cn_zoo_opts *o)

@@ -1,9 +1,12 @@
 /* lm.h: language models: what generation needs of them, and attention with a cache of keys and values.
  *
- * Place in the flow: classes of models (gpt2.c, llama.c, recurrent.c) below, cache.c and generate.c above. Invariant: a
- * step with a cache computes what the whole sequence without one would have given for the new tokens. */
+ * Place in the flow: classes of models (gpt2.c, llama.c, recurrent.c) below, cache.c, step.c, generate.c above.
+ * Invariant: a step with a cache computes what the whole sequence without one would have given for the new tokens. */
 #ifndef CNI_ZOO_LM_H
 #define CNI_ZOO_LM_H
+
+#include <cairn/device.h>
+#include <cairn/ext/parts.h>
 
 #include "zoo.h"
 
@@ -14,6 +17,8 @@ typedef struct cni_lm_shape {
   bool recurrent;               /* two states take the place of keys and values, which grow with no length */
 } cni_lm_shape;
 
+typedef struct cni_writing cni_writing;
+
 /* The class of a language model: it takes tokens (B, T) int64 and gives scores (B, T, vocab). */
 typedef struct cni_lm_class {
   cn_module_class cls; /* first, so that m->cls leads here */
@@ -22,10 +27,14 @@ typedef struct cni_lm_class {
    * out. NULL: without. */
   cn_tensor *(*hidden)(cn_module *m, cn_tensor *tokens, cn_cache *cache);
   cn_tensor *(*head)(cn_module *m, cn_tensor *hidden); /* the last layer */
+  /* Scores (B, 1, vocab) behind the current token, with all that differs from token to token in tensors. NULL: it
+   * cannot. */
+  cn_tensor *(*step)(cn_module *m, cni_writing *s);
 } cni_lm_class;
 
 /* NULL: not a language model of the zoo. */
 const cni_lm_class *cni_lm_of(const cn_module *m);
+extern const cn_module_class cni_conv1d_class; /* a linear layer whose weight is (in, out) */
 extern const cni_lm_class cni_gpt2_class, cni_llama_class, cni_recurrent_class;
 
 struct cn_cache {
@@ -51,18 +60,38 @@ int cni_check_tokens(const char *who, const cn_tensor *tokens, int64_t at, int64
 /* Scores of the tokens, or of the last one alone, (B, 1, vocab), without recording. */
 cn_tensor *cni_decode(cn_module *m, cn_tensor *tokens, cn_cache *cache, bool last_only);
 
-/* ---- choosing (sample.c) ---- */
-typedef struct cni_sampler {
-  double temperature, top_p, penalty;
-  int64_t top_k, vocab;
-  struct cni_candidate {
-    double weight;
-    int64_t token;
-  } *room; /* vocab of them */
-} cni_sampler;
-int cni_sampler_open(cni_sampler *s, const cn_generate_opts *o, int64_t vocab);
-void cni_sampler_close(cni_sampler *s);
-/* The next token by its scores, which are changed; seen: tokens so far, for the penalty. */
-int64_t cni_sampler_choose(cni_sampler *s, float *scores, const int64_t *seen, int64_t nseen);
+/* ---- one token more, by the device alone (step.c) ---- */
+
+/* A text that is being written. Of each row: its tokens, the last of them, where that is, where its stop token is. */
+struct cni_writing {
+  cn_module *m;
+  cn_cache *cache; /* NULL: the whole sequence is computed for each token */
+  cn_choose_token_opts how;
+  cn_tensor *tokens, *current, *position, *ended, *uniforms; /* owned; as choose_token has them */
+  cn_tensor *cosines, *sines; /* owned: of all positions there is room for; NULL: the model turns nothing, or not yet */
+  cn_tensor **packed;         /* owned: weights as one row needs them, in the order of their use */
+  size_t npacked, room, next;
+  cn_repeated *recording;
+  int64_t runs;
+};
+/* Can the model do it, where it is and as it is now? */
+bool cni_step_can(const cni_writing *s);
+/* Each row's token behind `current`; keys and values go into the cache, whose count of tokens stays. The first run
+ * calls ops, the second records them. 0 or an error; nothing is waited for. */
+int cni_step_run(cni_writing *s);
+/* The choice alone, by scores (B, vocab). */
+int cni_step_choose(cni_writing *s, cn_tensor *scores);
+void cni_step_close(cni_writing *s);
+
+/* Parts that models make a step of; x: (B, 1, C). A linear layer behind a norm and before an activation (either may be
+ * NULL); to its result `other` is added, or it is multiplied by that. */
+typedef struct cni_step_layer {
+  cn_module *norm, *linear, *activation;
+  cn_tensor *other; /* NULL: none */
+  bool times;
+} cni_step_layer;
+cn_tensor *cni_step_linear(cni_writing *s, cn_tensor *x, const cni_step_layer *layer);
+/* q: (B, H, 1, d), k and v: (B, Hk, 1, d); gives (B, 1, H d). */
+cn_tensor *cni_step_attend(cni_writing *s, size_t layer, cn_tensor *q, cn_tensor *k, cn_tensor *v, double scale);
 
 #endif

@@ -79,6 +79,12 @@ static const struct variant {
     {{.file = "recurrent.cu", .types = {CN_F32}, .op = "plain_tanh", .threads = 128}, 64},
     {{.file = "softmax.cu", .types = {CN_BF16, CN_BF16}, .op = "softmax", .number = 4, .even = true}, 48},
     {{.file = "fft.cu", .types = {CN_F64}}, 64},
+    {{.file = "linear_step.cu", .entry = "linear_row", .types = {CN_BF16}, .op = "1", .number = 3}, 144},
+    {{.file = "linear_step.cu", .entry = "linear_row", .types = {CN_BF16}, .op = "1", .number = 12}, 248},
+    {{.file = "linear_step.cu", .entry = "linear_rows", .types = {CN_F32}, .op = "4", .number = 8}, 128},
+    {{.file = "attend_step.cu", .types = {CN_BF16}, .number = 64, .threads = 512}, 96},
+    {{.file = "attend_step.cu", .types = {CN_F32}, .number = 256, .threads = 512}, 128},
+    {{.file = "choose_token.cu", .types = {CN_BF16}, .threads = 1024}, 64},
 };
 
 #define FUNCTIONS(X)                                                                                          \

@@ -1,7 +1,9 @@
-/* test_generate.c: caches, choosing tokens, generation, for every kind of language model; a failing allocation at every
- * place. */
+/* test_generate.c: caches, choosing tokens, generation, for every kind of language model, on the CPU and on
+ * the mirror or the device that CAIRN_TEST_DEVICE names; a failing allocation at every place. */
 #include <cairn/cairn.h>
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "formula.h"
 #include "small.h"
@@ -218,6 +220,110 @@ static void stops(void **state)
   cn_scope_end(s);
 }
 
+/* ---- devices ---- */
+
+/* The mirror, or the device that CAIRN_TEST_DEVICE names. */
+static cn_device other_device(void)
+{
+  const char *asked = getenv("CAIRN_TEST_DEVICE");
+  return cn_device_find(asked ? asked : "mirror");
+}
+
+typedef struct noted_tokens {
+  int64_t token[64];
+  int n, most;
+} noted_tokens;
+
+static bool note_all(int64_t token, void *payload)
+{
+  noted_tokens *p = payload;
+  p->token[p->n++] = token;
+  return p->n < p->most;
+}
+
+/* Here and there, with and without a cache: the same tokens, the same calls of a function, the same random numbers left
+ * over. */
+static void must_write_alike(cn_module *here, cn_module *there, cn_tensor *prompt, cn_generate_opts o)
+{
+  cn_tensor *y[3];
+  noted_tokens seen[3];
+  uint64_t after[3];
+  for (int i = 0; i < 3; i++) {
+    seen[i] = (noted_tokens){.most = (int)(intptr_t)o.payload};
+    cn_generate_opts mine = o;
+    mine.size = sizeof mine;
+    mine.payload = &seen[i];
+    mine.no_cache = i == 2;
+    cn_seed(11);
+    y[i] = cn_generate_with(i ? there : here, i ? cn_to_device(prompt, other_device()) : prompt, &mine);
+    if (!y[i]) fail_msg("%s", cn_err_message());
+    assert_int_equal(cn_device_of(y[i]), i ? other_device() : CN_CPU);
+    y[i] = cn_to_device(y[i], CN_CPU);
+    cn_random_state(NULL, &after[i]);
+    must_equal(y[i], y[0]);
+    assert_int_equal(after[i], after[0]);
+    assert_int_equal(seen[i].n, seen[0].n);
+    assert_memory_equal(seen[i].token, seen[0].token, (size_t)seen[0].n * sizeof *seen[0].token);
+  }
+}
+
+/* A step of which is one launch from the third token on, where the device records. */
+static void devices_write_the_same(void **state)
+{
+  (void)state;
+  for (int i = 0; i < SMALL_MODELS; i++) {
+    cn_scope *s = cn_scope_begin();
+    cn_module *m = small(i), *there = cn_module_copy(m);
+    assert_int_equal(cn_module_to(there, other_device(), CN_DTYPE_NONE), 0);
+    cn_tensor *prompt = formula_tokens(3, 5, SMALL_VOCAB), *one = cn_slice(prompt, 0, 1, 2);
+#define ALIKE(prompt, ...) \
+  must_write_alike(m, there, prompt, (cn_generate_opts){.guard = NULL, __VA_ARGS__})
+    ALIKE(prompt, .max_new_tokens = 20, .temperature = CN_ZERO);
+    ALIKE(one, .temperature = CN_ZERO, .max_new_tokens = 35); /* all there is room for */
+    ALIKE(one, .temperature = CN_ZERO, .max_new_tokens = 1);
+    ALIKE(prompt, .max_new_tokens = 20, .temperature = 1.5);
+    ALIKE(prompt, .max_new_tokens = 20, .temperature = 0.7, .top_k = 12, .top_p = 0.9, .repetition_penalty = 1.3);
+    ALIKE(one, .max_new_tokens = 20, .top_p = 0.6);
+    ALIKE(prompt, .max_new_tokens = 20, .temperature = 1.5, .stop = 7);
+    ALIKE(prompt, .max_new_tokens = 20, .temperature = 1.2, .stop = 3,
+          .each = note_all, .payload = (void *)(intptr_t)64);
+    ALIKE(one, .max_new_tokens = 20, .temperature = 1.2, .each = note_all, .payload = (void *)(intptr_t)4);
+    cn_module_release(m);
+    cn_module_release(there);
+    cn_scope_end(s);
+  }
+}
+
+/* A layer with a hook, or of another kind, is called as it is. */
+static int doubled(cn_module *m, cn_module_call *call, void *payload)
+{
+  (void)m, (void)payload;
+  call->out[0] = cn_mul(call->out[0], cn_num(2));
+  return cn_err();
+}
+
+static void layers_with_hooks_count(void **state)
+{
+  (void)state;
+  cn_scope *s = cn_scope_begin();
+  cn_module *m = small(0), *there = cn_module_copy(m), *both[] = {m, there};
+  cn_tensor *prompt = formula_tokens(2, 5, SMALL_VOCAB);
+  assert_int_equal(cn_module_to(there, other_device(), CN_DTYPE_NONE), 0);
+  cn_tensor *plain = cn_generate(m, prompt, .max_new_tokens = 20, .temperature = CN_ZERO);
+  for (int i = 0; i < 2; i++) {
+    cn_module *block = cn_module_child(cn_module_child(cn_module_child(both[i], 0), 3), 0);
+    cn_module *mlp = cn_module_child(block, 3), *act = cn_module_child(mlp, 1);
+    assert_true(cn_module_plain(act));
+    assert_true(cn_module_hook_after(act, doubled, NULL, NULL) >= 0);
+    assert_false(cn_module_plain(act));
+  }
+  must_write_alike(m, there, prompt, (cn_generate_opts){.max_new_tokens = 20, .temperature = CN_ZERO});
+  assert_false(cn_item(cn_all(cn_eq(plain, cn_generate(m, prompt, .max_new_tokens = 20, .temperature = CN_ZERO)))));
+  cn_module_release(m);
+  cn_module_release(there);
+  cn_scope_end(s);
+}
+
 static void other_types_generate(void **state)
 {
   (void)state;
@@ -272,7 +378,8 @@ int main(void)
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(steps_equal_the_whole), cmocka_unit_test(caches_refuse), cmocka_unit_test(greedy_needs_no_cache),
     cmocka_unit_test(seeds_repeat), cmocka_unit_test(draws_have_their_probabilities),
-    cmocka_unit_test(penalty_is_transformers_one), cmocka_unit_test(stops), cmocka_unit_test(other_types_generate),
+    cmocka_unit_test(penalty_is_transformers_one), cmocka_unit_test(stops), cmocka_unit_test(devices_write_the_same),
+    cmocka_unit_test(layers_with_hooks_count), cmocka_unit_test(other_types_generate),
     cmocka_unit_test(survives_failing_allocations),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -195,6 +195,29 @@ CN_API int cn_asgd_update_inplace_with(cn_tensor *param, cn_tensor *ax, cn_tenso
                                        cn_tensor *eta, cn_tensor *decay, cn_tensor *mu,
                                        const cn_asgd_update_opts *opts);
 
+typedef struct cn_attend_step_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  double scale; /* float, default 1; CN_ZERO for 0 */
+  bool steady; /* bool, default False */
+} cn_attend_step_opts;
+/* Puts key and value (B, Hk, 1, D) into caches (B, Hk, L, D) at position (B), and lets query (B,
+ * H, 1, D) attend to all up to there: output has its shape. With cosines and sines (L, D) query
+ * and key are turned first, by the row of their position; sines of the first half are negated.
+ * steady: nothing that was queued just before writes to caches and position, which a device may
+ * read early.
+ * cosines and sines may be NULL. Results that are not wanted may be NULL. */
+CN_API int cn_attend_step_with(cn_tensor **new_keys, cn_tensor **new_values, cn_tensor **new_output,
+                               cn_tensor *keys, cn_tensor *values, cn_tensor *output,
+                               cn_tensor *query, cn_tensor *key, cn_tensor *value,
+                               cn_tensor *position, cn_tensor *cosines, cn_tensor *sines,
+                               const cn_attend_step_opts *opts);
+/* The same, written into its first tensors. */
+CN_API int cn_attend_step_inplace_with(cn_tensor *keys, cn_tensor *values, cn_tensor *output,
+                                       cn_tensor *query, cn_tensor *key, cn_tensor *value,
+                                       cn_tensor *position, cn_tensor *cosines, cn_tensor *sines,
+                                       const cn_attend_step_opts *opts);
+
 /* The gradient of avg_pool2d: each element of grad spread evenly over its window.
  * divisor_override may be CN_NONE. */
 CN_API cn_tensor *cn_avg_pool2d_backward(cn_tensor *grad, const int64_t *input_size,
@@ -245,6 +268,32 @@ CN_API cn_tensor *cn_cdist_forward(cn_tensor *x1, cn_tensor *x2, double p);
 
 /* True, or an error that begins with why, where an element is not between low and high, or NaN. */
 CN_API cn_tensor *cn_check_within(cn_tensor *input, double low, double high, const char *why);
+
+typedef struct cn_choose_token_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  int64_t prompt; /* int, default 0 */
+  double temperature; /* float, default 1; CN_ZERO for 0 */
+  int64_t top_k; /* int, default 0 */
+  double top_p; /* float, default 1; CN_ZERO for 0 */
+  double penalty; /* float, default 1; CN_ZERO for 0 */
+  int64_t stop; /* int, default -1; CN_ZERO for 0 */
+} cn_choose_token_opts;
+/* Chooses what follows position (B) in each row of tokens (B, L) by its scores (B, vocabulary),
+ * puts it there and into current (B, 1), and advances position. ended (B) is where a row's stop
+ * token lies, or L: behind it there is nothing but stop. temperature 0: the likeliest, the first
+ * of equals; else the n-th draw since the prompt (a number of tokens) takes uniforms[n]. A row
+ * that is full stays as it is.
+ * Results that are not wanted may be NULL. */
+CN_API int cn_choose_token_with(cn_tensor **new_tokens, cn_tensor **new_current,
+                                cn_tensor **new_position, cn_tensor **new_ended, cn_tensor *tokens,
+                                cn_tensor *current, cn_tensor *position, cn_tensor *ended,
+                                cn_tensor *scores, cn_tensor *uniforms,
+                                const cn_choose_token_opts *opts);
+/* The same, written into its first tensors. */
+CN_API int cn_choose_token_inplace_with(cn_tensor *tokens, cn_tensor *current, cn_tensor *position,
+                                        cn_tensor *ended, cn_tensor *scores, cn_tensor *uniforms,
+                                        const cn_choose_token_opts *opts);
 
 /* input cut to [min, max]; max where the bounds cross. What clamp with both bounds runs. */
 CN_API cn_tensor *cn_clamp_both(cn_tensor *input, cn_tensor *min, cn_tensor *max);
@@ -391,6 +440,24 @@ CN_API cn_tensor *cn_kl_terms(cn_tensor *input, cn_tensor *target, bool log_targ
 /* The indices that bring the rows of a matrix into the order of their elements, first to last.
  * Equal rows keep their order; NaN counts as the largest. */
 CN_API cn_tensor *cn_lexsort_rows(cn_tensor *input);
+
+typedef struct cn_linear_step_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  const char *norm; /* str, default "none" */
+  double eps; /* float, default 1e-05; CN_ZERO for 0 */
+  const char *activation; /* str, default "none" */
+  const char *join; /* str, default "none" */
+  bool steady; /* bool, default False */
+} cn_linear_step_opts;
+/* linear(normed input, weight, bias), then its activation (none, gelu, gelu_tanh, relu, silu),
+ * to which other is added or by which it is multiplied (join: none, add, mul). norm: none, layer
+ * or rms, over the last dimension. steady: nothing that was queued just before writes to the
+ * weights, which a device may read early.
+ * bias and norm_weight and norm_bias and other may be NULL. */
+CN_API cn_tensor *cn_linear_step_with(cn_tensor *input, cn_tensor *weight, cn_tensor *bias,
+                                      cn_tensor *norm_weight, cn_tensor *norm_bias,
+                                      cn_tensor *other, const cn_linear_step_opts *opts);
 
 typedef struct cn_lion_update_opts {
   size_t size;
@@ -845,6 +912,19 @@ CN_END_DECLS
 #define cn_asgd_update_(param, ax, grad, eta, decay, ...) \
   cn_asgd_update_inplace_with(param, ax, grad, eta, decay, CN_HEAD(__VA_ARGS__, ), \
       CN_OPTS(cn_asgd_update_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_attend_step(new_keys, new_values, new_output, keys, values, output, query, key, value, position, cosines, ...) \
+  cn_attend_step_with(new_keys, new_values, new_output, keys, values, output, query, key, value, \
+      position, cosines, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_attend_step_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_attend_step_(keys, values, output, query, key, value, position, cosines, ...) \
+  cn_attend_step_inplace_with(keys, values, output, query, key, value, position, cosines, \
+      CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_attend_step_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_choose_token(new_tokens, new_current, new_position, new_ended, tokens, current, position, ended, scores, ...) \
+  cn_choose_token_with(new_tokens, new_current, new_position, new_ended, tokens, current, position, \
+      ended, scores, CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_choose_token_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_choose_token_(tokens, current, position, ended, scores, ...) \
+  cn_choose_token_inplace_with(tokens, current, position, ended, scores, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_choose_token_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_cross_entropy_rows(loss, lse, input, target, ignore_index, ...) \
   cn_cross_entropy_rows_with(loss, lse, input, target, ignore_index, CN_HEAD(__VA_ARGS__, ), \
       CN_OPTS(cn_cross_entropy_rows_opts, CN_TAIL(__VA_ARGS__, )))
@@ -860,6 +940,9 @@ CN_END_DECLS
 #define cn_embedding_renorm_(input, indices, ...) \
   cn_embedding_renorm_inplace_with(input, indices, CN_HEAD(__VA_ARGS__, ), \
       CN_OPTS(cn_embedding_renorm_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_linear_step(input, weight, bias, norm_weight, norm_bias, ...) \
+  cn_linear_step_with(input, weight, bias, norm_weight, norm_bias, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_linear_step_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_lion_update(new_param, new_exp_avg, param, exp_avg, grad, lr, decay, beta1, weight1, beta2, ...) \
   cn_lion_update_with(new_param, new_exp_avg, param, exp_avg, grad, lr, decay, beta1, weight1, beta2, \
       CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_lion_update_opts, CN_TAIL(__VA_ARGS__, )))

@@ -223,6 +223,32 @@ int cni_cuda_launched(cni_cuda_device *d, const char *name)
   return cni_cuda_waits ? cni_cuda_wait(d) : CN_OK;
 }
 
+/* May the kernel begin before what is queued in front of it has ended? */
+static bool begins_early(const cni_cuda_device *d, const cni_cuda_grid *grid)
+{
+  const char *wanted = cni_cuda_host->env("CAIRN_CUDA_EARLY");
+  return grid->early && d->major >= 9 && cni_cuda_records(d) && !(wanted && !strcmp(wanted, "0"));
+}
+
+static CUresult launch_early(CUfunction function, const cni_cuda_grid *grid, CUstream stream, void **arguments)
+{
+  CUlaunchAttribute attribute;
+  CUlaunchConfig config;
+  memset(&attribute, 0, sizeof attribute);
+  memset(&config, 0, sizeof config);
+  attribute.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+  attribute.value.programmaticStreamSerializationAllowed = 1;
+  config.gridDimX = (unsigned)grid->x;
+  config.gridDimY = (unsigned)(grid->y ? grid->y : 1);
+  config.gridDimZ = config.blockDimY = config.blockDimZ = 1;
+  config.blockDimX = (unsigned)grid->threads;
+  config.sharedMemBytes = (unsigned)grid->shared;
+  config.hStream = stream;
+  config.attrs = &attribute;
+  config.numAttrs = 1;
+  return cni_cuda_graphs()->cuLaunchKernelEx(&config, function, arguments, NULL);
+}
+
 int cni_cuda_launch(cni_cuda_device *d, const char *name, CUfunction function, cni_cuda_grid grid, void *argument)
 {
   const cni_cuda_driver_table *cu = cni_cuda_driver();
@@ -230,7 +256,10 @@ int cni_cuda_launch(cni_cuda_device *d, const char *name, CUfunction function, c
   CUresult result = CUDA_SUCCESS;
   if (grid.shared > 48 << 10) /* more than every architecture has must be asked for */
     result = cu->cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)grid.shared);
-  if (result == CUDA_SUCCESS)
+  if (result == CUDA_SUCCESS && begins_early(d, &grid)) {
+    cni_cuda_now(d)->early = true;
+    result = launch_early(function, &grid, cni_cuda_now(d)->stream, arguments);
+  } else if (result == CUDA_SUCCESS)
     result = cu->cuLaunchKernel(function, (unsigned)grid.x, (unsigned)(grid.y ? grid.y : 1), 1, (unsigned)grid.threads,
                                 1, 1, (unsigned)grid.shared, cni_cuda_now(d)->stream, arguments, NULL);
   int status = cni_cuda_check(result, name);

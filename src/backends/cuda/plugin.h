@@ -39,7 +39,7 @@ extern bool
 #define CNI_CUDA_GRAPHS(X) \
   X(cuStreamBeginCapture) X(cuStreamEndCapture) X(cuGraphCreate) X(cuGraphDestroy) X(cuGraphAddKernelNode) \
   X(cuGraphAddChildGraphNode) X(cuGraphInstantiate) X(cuGraphExecKernelNodeSetParams) X(cuGraphLaunch) \
-  X(cuGraphExecDestroy)
+  X(cuGraphExecDestroy) X(cuLaunchKernelEx)
 #define CNI_CUDA_NVRTC(X) \
   X(nvrtcVersion) X(nvrtcGetErrorString) X(nvrtcCreateProgram) X(nvrtcDestroyProgram) \
   X(nvrtcCompileProgram) X(nvrtcGetCUBINSize) X(nvrtcGetCUBIN) X(nvrtcGetProgramLogSize) \
@@ -86,6 +86,7 @@ typedef struct cni_cuda_queue {
   CUstream stream;
   cni_cuda_class classes[CNI_CUDA_CLASSES];
   void *workspace; /* of products */
+  bool early;      /* it captures kernels that begin early */
   struct cni_cuda_queue *next;
 } cni_cuda_queue;
 
@@ -247,6 +248,8 @@ typedef struct cni_cuda_grid {
   int64_t x, y;  /* blocks */
   int threads;   /* of a block */
   size_t shared; /* bytes of dynamic shared memory */
+  bool early;    /* it waits for what is queued before it by itself (kernels/common.cuh): in recordings it may begin
+                  * while that still runs */
 } cni_cuda_grid;
 /* Launches a kernel with one argument, a struct. `name` (of the op) must live as long as the plugin. */
 int cni_cuda_launch(cni_cuda_device *d, const char *name, CUfunction function, cni_cuda_grid grid, void *argument);
@@ -326,6 +329,7 @@ int cni_cuda_multiply(cni_cuda_device *d, const char *name, const cni_cuda_produ
   X(cni_cuda_sort_kernels) X(cni_cuda_create_kernels) X(cni_cuda_random_kernels) X(cni_cuda_window_kernels) \
   X(cni_cuda_grid_kernels) X(cni_cuda_pick_kernels) X(cni_cuda_conv_kernels) X(cni_cuda_attention_kernels) \
   X(cni_cuda_recurrent_kernels) X(cni_cuda_ctc_kernels) X(cni_cuda_matmul_kernels) X(cni_cuda_fft_kernels) \
+  X(cni_cuda_decode_kernels) \
   X(cni_cuda_fallback_kernels)
 #define CNI_CUDA_DECLARE(table) extern const cn_kernel table[];
 CNI_CUDA_TABLES(CNI_CUDA_DECLARE)

@@ -3,8 +3,9 @@
  * Place in the flow: the table's record_begin makes a stream that captures; until record_end whatever this thread asks
  * for goes there (queue.c), with memory from the recording's own free lists. A run is one launch of a graph of three
  * nodes: copies into the recording, what was captured, copies out of it; the arguments of the first and the last are
- * set anew for each launch. Invariants: memory that was taken while a recording was made is its own until it is freed;
- * nothing that a launch reads is in host memory that may change. */
+ * set anew for each launch. Where there is nothing to copy it is what was captured alone. Invariants: memory that was
+ * taken while a recording was made is its own until it is freed; nothing that a launch reads is in host memory that
+ * may change. */
 #include <string.h>
 
 #include "plugin.h"
@@ -29,7 +30,7 @@ typedef struct bring_job {
 typedef struct recording {
   cni_cuda_queue queue; /* captures; then: its memory */
   CUgraph captured, whole;
-  CUgraphExec launched;
+  CUgraphExec launched, bare; /* bare: what was captured alone, for runs without copies and numbers; NULL: none yet */
   CUgraphNode bring, give;
   CUfunction bring_code, give_code;
   CUstream last; /* where it was launched */
@@ -78,6 +79,11 @@ static int assemble(recording *r, const cni_cuda_device *d)
   return cni_cuda_check(result, "making a graph of launches");
 }
 
+static int make_bare(recording *r)
+{
+  return cni_cuda_check(cni_cuda_graphs()->cuGraphInstantiate(&r->bare, r->captured, 0), "making a graph of launches");
+}
+
 /* ---- life ---- */
 
 void cni_cuda_record_free(int index, void *made)
@@ -87,6 +93,7 @@ void cni_cuda_record_free(int index, void *made)
   cni_cuda_device *d = cni_cuda_use_to_free(index);
   if (!d) return;
   if (r->launched) cg->cuGraphExecDestroy(r->launched); /* a launch that is going on ends */
+  if (r->bare) cg->cuGraphExecDestroy(r->bare);
   if (r->whole) cg->cuGraphDestroy(r->whole);
   if (r->captured) cg->cuGraphDestroy(r->captured);
   cni_cuda_queue_end(d, &r->queue, r->last);
@@ -150,7 +157,7 @@ int cni_cuda_record_end(int index, void **made)
   if (made && !status) status = cni_cuda_check(result, "recording");
   if (made && !status && !r->held && !is_free(&r->queue))
     status = cni_cuda_host->fail(CN_ERR_INTERNAL, "cuda: memory that was taken while work was recorded is still held");
-  if (made && !status) status = assemble(r, d);
+  if (made && !status) status = r->queue.early ? make_bare(r) : assemble(r, d); /* the other: when it is run */
   if (made && !status) *made = r;
   else cni_cuda_record_free(index, r);
   return status;
@@ -190,12 +197,23 @@ static int send_numbers(bring_job *in, cni_cuda_device *d, const cn_record_run *
   return status;
 }
 
+static int run_bare(cni_cuda_device *d, recording *r)
+{
+  int status = r->bare ? CN_OK : make_bare(r);
+  if (status) return status;
+  r->last = cni_cuda_now(d)->stream;
+  status = cni_cuda_check(cni_cuda_graphs()->cuGraphLaunch(r->bare, r->last), "launching recorded work");
+  return status ? status : cni_cuda_launched(d, "recorded work");
+}
+
 int cni_cuda_record_run(int index, void *made, const cn_record_run *run)
 {
   const cni_cuda_graph_table *cg = cni_cuda_graphs();
   recording *r = made;
   cni_cuda_device *d = cni_cuda_enter(index, run->stream);
   if (!d) return CN_ERR_DEVICE;
+  if (!run->nin && !run->nout && !run->numbers_bytes) return run_bare(d, r);
+  if (!r->launched && assemble(r, d)) return CN_ERR_DEVICE;
   bring_job in = {0};
   give_job out = {0};
   void *in_job = &in, *out_job = &out;

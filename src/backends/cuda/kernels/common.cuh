@@ -55,6 +55,16 @@ struct bf16 { u16 bits; };
 #define FN static __device__ __forceinline__
 #endif
 
+/* Kernels that are launched early (cni_cuda_grid): begin_next lets the kernel behind this one begin, too; before
+ * wait_for_previous nothing may be written, and nothing read that what was queued before writes. */
+#if !defined(CN_SIMT) && __CUDA_ARCH__ >= 900
+FN void begin_next() { asm volatile("griddepcontrol.launch_dependents;"); }
+FN void wait_for_previous() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+#else
+FN void begin_next() {}
+FN void wait_for_previous() {}
+#endif
+
 #define INF_F64 __longlong_as_double(0x7ff0000000000000ll)
 #define NAN_F64 __longlong_as_double(0x7ff8000000000000ll)
 #define INF_F32 __int_as_float(0x7f800000)

@@ -1,0 +1,166 @@
+/* test_cuda_text.c: steps of language models that write, on a CUDA device or, without one, on the emulation
+ * (tests/simt), against the CPU: linear layers of a few rows, attention over a cache, the choice of a token, and whole
+ * texts. Skipped, with the reason, where there is neither. */
+#define _POSIX_C_SOURCE 200809L /* setenv */
+#include "test.h"
+
+#include <cairn/cairn.h>
+#include <cairn/ext/parts.h>
+#include <cairn/kw.h>
+#include <math.h>
+
+#include "emulated.h"
+
+static cn_device gpu;
+
+static int set_up(void **state)
+{
+  (void)state;
+  if (cn_device_count("cuda") > 0) gpu = cn_device_find("cuda");
+  return cn_err();
+}
+
+static void need_device(void)
+{
+  if (!gpu) SKIP_TEST("no CUDA plugin to emulate, or no C++ compiler");
+}
+
+static cn_tensor *there(cn_tensor *x) { return cn_to_device(x, gpu); }
+
+/* Equal within tol, relative to 1 + the size of the value. */
+static void close_to(const char *what, cn_tensor *want, cn_tensor *have, double tol)
+{
+  cn_tensor *a = cn_cast(want, CN_F64), *b = cn_cast(cn_to_device(have, CN_CPU), CN_F64);
+  if (cn_err()) fail_msg("%s: %s", what, cn_err_message());
+  double off = cn_item(cn_amax(cn_div(cn_abs(cn_sub(a, b)), cn_add(cn_abs(a), cn_num(1)))));
+  if (!(off <= tol)) fail_msg("%s: off by %g", what, off);
+}
+
+/* A linear layer of a few rows: with what comes before and behind it, kept in registers or not. */
+static void few_rows(void **state)
+{
+  (void)state;
+  need_device();
+  cn_scope *s = cn_scope_begin();
+  cn_seed(21);
+  static const int64_t counts[] = {1, 1, 3, 1}, widths[] = {72, 4104, 72, 2056};
+  static const char *const before[] = {"layer", "rms", "rms", "none"}, *const joins[] = {"add", "mul", "none", "add"};
+  static const char *const acts[] = {"gelu_tanh", "none", "silu", "gelu"};
+  for (int i = 0; i < 8; i++) {
+    int k = i % 4;
+    int64_t n = widths[k];
+    cn_tensor *all[] = {cn_randn(CN_SHAPE(counts[k], 1, n)), cn_randn(CN_SHAPE(11, n)), cn_randn(CN_SHAPE(11)),
+                        cn_randn(CN_SHAPE(n)), cn_randn(CN_SHAPE(n)), cn_randn(CN_SHAPE(counts[k], 1, 11))}, *far[6];
+    all[1] = cn_div(all[1], cn_num(sqrt((double)n)));
+    for (int t = 0; t < 6; t++) {
+      if (i > 3) all[t] = cn_cast(all[t], CN_BF16);
+      far[t] = there(all[t]);
+    }
+    if (k == 3) all[3] = far[3] = NULL; /* no norm */
+    if (k) all[4] = far[4] = NULL;      /* no layer norm */
+    if (k == 2) all[5] = far[5] = NULL;
+    close_to("a linear step",
+             cn_linear_step(all[0], all[1], all[2], all[3], all[4], all[5], .norm = before[k], .activation = acts[k],
+                            .join = joins[k]),
+             cn_linear_step(far[0], far[1], far[2], far[3], far[4], far[5], .norm = before[k], .activation = acts[k],
+                            .join = joins[k]), i > 3 ? 2e-2 : 1e-5);
+  }
+  cn_scope_end(s);
+}
+
+/* Attention of one query to a cache: in one piece and in several, heads that share keys, turned or not. */
+static void one_query(void **state)
+{
+  (void)state;
+  need_device();
+  cn_scope *s = cn_scope_begin();
+  cn_seed(22);
+  static const int64_t lengths[] = {40, 1100, 9}, widths[] = {16, 24, 8};
+  for (int i = 0; i < 3; i++) {
+    int64_t d = widths[i], length = lengths[i];
+    const int64_t places[] = {length - 1, length / 3};
+    cn_tensor *all[] = {cn_randn(CN_SHAPE(2, 2, length, d)), cn_randn(CN_SHAPE(2, 2, length, d)),
+                        cn_zeros(CN_SHAPE(2, 4, 1, d)), cn_randn(CN_SHAPE(2, 4, 1, d)),
+                        cn_transpose(cn_randn(CN_SHAPE(2, 1, 2, d)), 1, 2), cn_randn(CN_SHAPE(2, 2, 1, d)),
+                        cn_from_data(places, CN_SHAPE(2), CN_I64), cn_randn(CN_SHAPE(length, d)),
+                        cn_randn(CN_SHAPE(length, d))}, *far[9];
+    for (int t = 0; t < 9; t++) {
+      if (i == 2 && t != 6) all[t] = cn_cast(all[t], CN_BF16);
+      far[t] = there(all[t]);
+    }
+    if (!i) all[7] = all[8] = far[7] = far[8] = NULL;
+    int saved = cn_inference_begin();
+    assert_int_equal(cn_attend_step_(all[0], all[1], all[2], all[3], all[4], all[5], all[6], all[7], all[8],
+                                     .scale = 0.3), 0);
+    assert_int_equal(cn_attend_step_(far[0], far[1], far[2], far[3], far[4], far[5], far[6], far[7], far[8],
+                                     .scale = 0.3), 0);
+    cn_inference_end(saved);
+    close_to("keys", all[0], far[0], i == 2 ? 1e-2 : 1e-6);
+    close_to("values", all[1], far[1], 0);
+    close_to("attention", all[2], far[2], i == 2 ? 2e-2 : 1e-5);
+  }
+  cn_scope_end(s);
+}
+
+/* The choice of a token, by every setting: the CPU's. */
+static void choices(void **state)
+{
+  (void)state;
+  need_device();
+  cn_scope *s = cn_scope_begin();
+  cn_seed(23);
+  const cn_choose_token_opts how[] = {{.temperature = CN_ZERO, .penalty = 2}, {.temperature = 0.8},
+                                      {.top_k = 5, .top_p = 0.7}, {.top_p = 0.5, .penalty = 1.5, .stop = 3}};
+  cn_tensor *scores = cn_mul(cn_randn(CN_SHAPE(3, 1203)), cn_num(2)), *uniforms = cn_cast(cn_rand(CN_SHAPE(9)), CN_F64);
+  cn_tensor *tokens = cn_randint(0, 1203, CN_SHAPE(3, 6));
+  for (size_t i = 0; i < sizeof how / sizeof *how; i++) {
+    const int64_t at[] = {2, 2, 2}, ends[] = {6, 1, 6};
+    cn_tensor *all[] = {cn_clone(tokens), cn_zeros(CN_SHAPE(3, 1), .dtype = CN_I64),
+                        cn_from_data(at, CN_SHAPE(3), CN_I64), cn_from_data(ends, CN_SHAPE(3), CN_I64)}, *far[4];
+    for (int t = 0; t < 4; t++) far[t] = there(all[t]);
+    cn_choose_token_opts o = how[i];
+    o.size = sizeof o;
+    o.prompt = 2;
+    int saved = cn_inference_begin();
+    assert_int_equal(cn_choose_token_inplace_with(all[0], all[1], all[2], all[3], scores, uniforms, &o), 0);
+    cn_tensor *far_scores = there(scores), *far_uniforms = there(uniforms);
+    assert_int_equal(cn_choose_token_inplace_with(far[0], far[1], far[2], far[3], far_scores, far_uniforms, &o), 0);
+    cn_inference_end(saved);
+    for (int t = 0; t < 4; t++) close_to("a choice", all[t], far[t], 0);
+  }
+  cn_scope_end(s);
+}
+
+/* A text of which each step is a recording. */
+static void text(void **state)
+{
+  (void)state;
+  need_device();
+  cn_scope *s = cn_scope_begin();
+  static const char json[] = "{\"vocab_size\": 40, \"n_positions\": 12, \"n_embd\": 16, \"n_layer\": 1, \"n_head\": 2}";
+  cn_tree *config = cn_tree_from_json(json, strlen(json));
+  cn_seed(24);
+  cn_module *m = cn_zoo("gpt2", .config = config), *far = cn_module_copy(m);
+  cn_tree_free(config);
+  assert_int_equal(cn_module_to(far, gpu, CN_DTYPE_NONE), 0);
+  cn_tensor *prompt = cn_randint(0, 40, CN_SHAPE(1, 3));
+  close_to("a text", cn_generate(m, prompt, .max_new_tokens = 6, .temperature = CN_ZERO),
+           cn_generate(far, there(prompt), .max_new_tokens = 6, .temperature = CN_ZERO), 0);
+  cn_module_release(m);
+  cn_module_release(far);
+  cn_scope_end(s);
+}
+
+int main(int argc, char **argv)
+{
+  char folder[1000];
+  const char *slash = argc > 0 ? strrchr(argv[0], '/') : NULL;
+  if (slash) { /* the plugin lies in the build folder, two above this program */
+    snprintf(folder, sizeof folder, "%.*s/../..", (int)(slash - argv[0]), argv[0]);
+    setenv("CAIRN_PLUGIN_PATH", folder, 0);
+    if (cn_device_count("cuda") < 1) emulate(argv);
+  }
+  const struct CMUnitTest tests[] = {cmocka_unit_test(few_rows), cmocka_unit_test(one_query), cmocka_unit_test(choices),
+                                     cmocka_unit_test(text)};
+  return cmocka_run_group_tests(tests, set_up, NULL);
+}
