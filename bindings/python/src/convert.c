@@ -5,6 +5,7 @@
  * no history. */
 #include "cairn_py.h"
 
+#include <cairn/ext/dlpack.h>
 #include <string.h>
 
 /* ---- arguments ---- */
@@ -409,11 +410,26 @@ static PyObject *py_tolist(PyObject *self, PyObject *unused)
   return cnpy_tolist(cnpy_t(self));
 }
 
+/* Says that somebody may write there by the address, so that nothing is kept that was made of what is there now. On a
+ * device an export says it. */
+static void show_address(cn_tensor *t)
+{
+  if (cn_device_of(t) == CN_CPU) {
+    cn_data(t);
+    return;
+  }
+  cn_scope *scope = cn_scope_begin();
+  cn_dlpack_versioned *shown = cn_to_dlpack_versioned(cn_detach(t));
+  if (shown) shown->deleter(shown);
+  cn_scope_end(scope);
+  cn_err_clear();
+}
+
 static PyObject *py_data_ptr(PyObject *self, PyObject *unused)
 {
   const cn_desc *d = cn_desc_of(cnpy_t(self));
   (void)unused;
-  if (d->numel && d->data && d->device == CN_CPU) cn_data(cnpy_t(self)); /* says that somebody may write there */
+  if (d->numel && d->data) show_address(cnpy_t(self));
   return PyLong_FromVoidPtr(d->numel ? d->data : NULL);
 }
 
