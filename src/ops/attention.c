@@ -355,15 +355,17 @@ static int attention_decompose(cn_call *c)
   status = check_mask(c, c->in[3], n, shape);
   if (status) return status;
   cn_tensor *mask = as_mask(c->in[3], n, shape);
-  /* Else the output kept for the gradient is rounded, and costs it most of its digits. */
-  if (wide != type && !takes_halves(q->d.device)) {
+  double p = cni_arg_float(c->args, DROPOUT);
+  /* Else the output kept for the gradient is rounded, or the scores of the weights that are dropped, and costs it most of
+   * its digits. */
+  if (wide != type && (p > 0 || !takes_halves(q->d.device))) {
     q = cni_in_type(q, wide);
     k = cni_in_type(k, wide);
     v = cni_in_type(v, wide);
     if (mask && mask->d.dtype == type) mask = cni_in_type(mask, wide);
     if (cn_err()) return cn_err();
   }
-  double scale = scale_or(c->args, SDPA_SCALE, q->d.shape[3]), p = cni_arg_float(c->args, DROPOUT);
+  double scale = scale_or(c->args, SDPA_SCALE, q->d.shape[3]);
   shape[n - 1] = v->d.shape[3];
   if (p > 0) y = with_dropout(q, k, v, mask, causal, scale, p);
   else cn_sdpa_forward(&y, &lse, q, k, v, mask, .is_causal = causal, .scale = cni_option_float(scale));

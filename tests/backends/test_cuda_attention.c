@@ -193,6 +193,23 @@ static void not_a_number(void **state)
   cn_scope_end(s);
 }
 
+/* Dropout draws the CPU's numbers, and 16-bit floats are weighed in float32. */
+static void dropped(void **state)
+{
+  (void)state;
+  need_gpu();
+  cn_scope *s = cn_scope_begin();
+  cn_tensor *x = cn_cast(cn_randn(CN_SHAPE(2, 3, 96, 64)), CN_BF16), *y[2];
+  for (int where = 0; where < 2; where++) {
+    cn_tensor *here = where ? cn_to_device(x, gpu) : cn_cast(x, CN_F32);
+    cn_seed(13);
+    y[where] = cn_scaled_dot_product_attention(here, here, here, .dropout_p = 0.3, .is_causal = true);
+  }
+  double off = distance(y[0], y[1]);
+  if (!(off <= 4e-3)) fail_msg("off by %.3g", off);
+  cn_scope_end(s);
+}
+
 /* The plugin lies in the build folder, two above this program. */
 static void find_plugin(const char *program)
 {
@@ -208,7 +225,7 @@ int main(int argc, char **argv)
   if (argc > 0) find_plugin(argv[0]);
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(bfloat16),       cmocka_unit_test(float16),      cmocka_unit_test(float32),
-      cmocka_unit_test(lowest_numbers), cmocka_unit_test(not_a_number),
+      cmocka_unit_test(lowest_numbers), cmocka_unit_test(not_a_number), cmocka_unit_test(dropped),
   };
   return cmocka_run_group_tests(tests, set_up, NULL);
 }

@@ -77,7 +77,7 @@ static const struct variant {
     {{.file = "recurrent.cu", .types = {CN_F16}, .op = "lstm", .threads = 128}, 64},
     {{.file = "recurrent.cu", .types = {CN_F64}, .op = "gru", .threads = 128}, 96},
     {{.file = "recurrent.cu", .types = {CN_F32}, .op = "plain_tanh", .threads = 128}, 64},
-    {{.file = "softmax.cu", .types = {CN_BF16, CN_BF16}, .op = "softmax", .number = 4, .even = true}, 48},
+    {{.file = "softmax.cu", .types = {CN_BF16, CN_BF16}, .op = "softmax", .number = 4, .form = 1}, 48},
     {{.file = "fft.cu", .types = {CN_F64}}, 64},
     {{.file = "linear_step.cu", .entry = "linear_row", .types = {CN_BF16}, .op = "1", .number = 3}, 144},
     {{.file = "linear_step.cu", .entry = "linear_row", .types = {CN_BF16}, .op = "1", .number = 12}, 248},

@@ -20,8 +20,8 @@ const char *cni_cuda_file_text(const char *name)
 
 size_t cni_cuda_code_head(char head[CNI_CUDA_HEAD], const cni_cuda_code *code)
 {
-  size_t at = (size_t)snprintf(head, CNI_CUDA_HEAD, "#define THREADS %d\n#define N %d\n#define EVEN %d\n",
-                               code->threads ? code->threads : CNI_CUDA_THREADS, code->number, code->even);
+  size_t at = (size_t)snprintf(head, CNI_CUDA_HEAD, "#define THREADS %d\n#define N %d\n#define FORM %d\n",
+                               code->threads ? code->threads : CNI_CUDA_THREADS, code->number, code->form);
   if (code->entry)
     at += (size_t)snprintf(head + at, CNI_CUDA_HEAD - at, "#define ONLY 1\n#define WANT_%.60s 1\n", code->entry);
   if (code->op) at += (size_t)snprintf(head + at, CNI_CUDA_HEAD - at, "#define OP %.100s\n", code->op);

@@ -17,7 +17,7 @@ typedef struct cni_cuda_code {
   const char *op;            /* what OP stands for there; NULL: nothing */
   int number;                /* what N stands for there */
   int threads;               /* of a block; 0: CNI_CUDA_THREADS */
-  bool even;                 /* EVEN in kernels/rows.cuh */
+  int form;                  /* what FORM stands for there: bits, of which rows.cuh has the first */
   bool exact;                /* no multiplication is fused with an addition: results are the CPU's bit for bit */
 } cni_cuda_code;
 

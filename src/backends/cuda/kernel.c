@@ -35,7 +35,7 @@ int cni_cuda_kernel(CUfunction *function, cni_cuda_device *d, const cni_cuda_cod
   key = cn_hash_more(key, code->types, sizeof code->types);
   key = cn_hash_more(key, &code->number, sizeof code->number);
   key = cn_hash_more(key, &code->threads, sizeof code->threads);
-  key = cn_hash_more(key, &code->even, sizeof code->even);
+  key = cn_hash_more(key, &code->form, sizeof code->form);
   if (code->op) key = cn_hash_more(key, code->op, strlen(code->op));
   cni_cuda_maths maths = code->exact ? CNI_CUDA_EXACT : CNI_CUDA_FUSED;
   return cni_cuda_function(function, d, key, code->entry, maths, text_of, code);

@@ -29,7 +29,7 @@ static int launch_rows(cni_cuda_device *d, const char *name, job *j, const char 
   cni_cuda_code code = {.file = "loss.cu", .entry = entry, .types = {type, loss}};
   code.number = r.packs;
   code.threads = r.grid.threads;
-  code.even = r.even;
+  code.form = r.even;
   j->aligned = r.aligned;
   r.grid.shared = 0; /* rows are gone over once */
   return cni_cuda_run(d, name, &code, r.grid, j);

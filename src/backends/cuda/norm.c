@@ -7,7 +7,9 @@
 #include "plugin.h"
 #include "rows.h"
 
-enum { PIECES_PER_UNIT = 6, LEAST_ROWS = 32, THREADS_PER_UNIT = 1024, SUM_THREADS = 128, WARP = 32 };
+enum { PIECES_PER_UNIT = 6, LEAST_ROWS = 32, SUM_THREADS = 128, WARP = 32 };
+/* Threads that a multiprocessor runs at once of norm_backward_all, as the bounds there have it. */
+enum { UNIT_THREADS = 512, LEAN_THREADS = 768 };
 
 /* As in kernels/norm.cu. */
 typedef struct job {
@@ -20,10 +22,14 @@ typedef struct job {
   int32_t aligned, stash;
 } job;
 
+/* Bits of FORM there. */
+enum { EVEN = 1, WEIGHT = 2, BIAS = 4, ADDS = 8 };
+
 typedef struct call {
   cni_cuda_device *d;
   const char *name, *kind;
   int x_type, w_type, g_type, y_type;
+  bool adds;
 } call;
 
 static cni_cuda_code code_of(const call *c, const char *entry)
@@ -48,7 +54,7 @@ static int launch_rows(const call *c, job *j, const char *entry, cni_cuda_rows r
   cni_cuda_code code = code_of(c, entry);
   code.number = r.packs;
   code.threads = r.grid.threads;
-  code.even = r.even && r.aligned;
+  code.form = (r.even && r.aligned ? EVEN : 0) | (j->w ? WEIGHT : 0) | (j->b ? BIAS : 0) | (c->adds ? ADDS : 0);
   j->aligned = r.aligned;
   j->stash = r.grid.shared != 0;
   return cni_cuda_run(c->d, c->name, &code, r.grid, j);
@@ -81,7 +87,7 @@ static int forward(cn_call *c, const forward_call *f)
 {
   const cn_desc *x = desc(f->x), *other = desc(f->other), *w = desc(f->w), *b = desc(f->b), *y = desc(f->y);
   call k = {cni_cuda_of(c), cni_cuda_host->op_name(c->op), f->kind, x->dtype, w ? w->dtype : b ? b->dtype : x->dtype,
-            other ? other->dtype : x->dtype, y->dtype};
+            other ? other->dtype : x->dtype, y->dtype, other != NULL};
   cni_cuda_operand ox = {0}, oo = {0}, ow = {0}, ob = {0}, oy = {0}, os = {0};
   job j;
   if (!k.d) return CN_ERR_DEVICE;
@@ -166,12 +172,14 @@ static int affine(const call *k, job *j)
 /* All three gradients in one pass: few blocks, each of which keeps sums over its rows. */
 static int all_at_once(const call *k, job *j, cni_cuda_rows r)
 {
-  int64_t most = (int64_t)k->d->units * (THREADS_PER_UNIT / r.grid.threads);
-  if (r.packs > 0) { /* a warp's sums take many registers: blocks of 4, 3 of them at a time */
+  bool lean = r.even && r.aligned && !k->adds;
+  int threads = lean ? LEAN_THREADS : UNIT_THREADS;
+  if (r.packs > 0) { /* a warp's sums take many registers: blocks of 4 */
     r.grid.threads = SUM_THREADS;
     r.grid.x = (j->rows + SUM_THREADS / WARP - 1) / (SUM_THREADS / WARP);
-    most = (int64_t)k->d->units * 3;
+    threads = lean ? UNIT_THREADS : UNIT_THREADS - SUM_THREADS;
   }
+  int64_t most = (int64_t)k->d->units * (threads > r.grid.threads ? threads / r.grid.threads : 1);
   if (r.grid.x > most) r.grid.x = most;
   j->pieces = r.grid.x;
   if (cn_element_bytes(k->x_type, j->n) % 16) r.aligned = false; /* a thread keeps to its columns */
@@ -210,7 +218,8 @@ static int backward(cn_call *c, const backward_call *f)
   const cn_desc *x = desc(f->x), *low = desc(f->low);
   const cn_desc *in[INPUTS] = {x, desc(f->g), desc(f->w), desc(f->mean), desc(f->rstd), desc(f->other)};
   call k = {cni_cuda_of(c), cni_cuda_host->op_name(c->op), f->kind, x->dtype, in[W] ? in[W]->dtype : x->dtype,
-            is_wider(in[G], x) ? x->dtype : in[G]->dtype, low ? low->dtype : x->dtype};
+            is_wider(in[G], x) ? x->dtype : in[G]->dtype, low ? low->dtype : x->dtype,
+            in[ADD] != NULL};
   cni_cuda_operand o[INPUTS] = {{0}}, os = {0}, ol = {0};
   job j;
   int status = CN_OK;

@@ -27,7 +27,7 @@ static int launch(cni_cuda_device *d, const char *name, job *j, const char *kind
   cni_cuda_code code = {.file = "softmax.cu", .entry = "softmax_rows", .types = {from, to}, .op = kind};
   code.number = r.packs;
   code.threads = r.grid.threads;
-  code.even = r.even;
+  code.form = r.even;
   j->aligned = r.aligned;
   j->stash = r.grid.shared != 0;
   return cni_cuda_run(d, name, &code, r.grid, j);

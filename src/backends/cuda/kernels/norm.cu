@@ -12,6 +12,8 @@
 #include "rows.cuh"
 
 enum norm_kind { layer, rms };
+/* Has it weights, a bias, something that is added (to x, or to its gradient)? */
+enum { WEIGHT = FORM >> 1 & 1, BIAS = FORM >> 2 & 1, ADDS = FORM >> 3 & 1 };
 
 typedef wide_of<T0>::type A;
 enum { V = 16 / sizeof(T0) };
@@ -103,7 +105,7 @@ KERNEL(norm_forward, norm_job)
 #pragma unroll
     for (int k = 0; k < PACKS(p.n); k++) {
       pack<T0, V> e = first_read(row, k);
-      if (p.g) {
+      if (ADDS) {
         e = added(e, load_pack<T2, V>(p.g + r * p.n, PACK_AT(k), p.n, p.aligned, put<T2>(0)));
         store_pack<T0, V>(p.sum + r * p.n, PACK_AT(k), p.n, p.aligned, e);
         keep(row, k, e);
@@ -112,7 +114,7 @@ KERNEL(norm_forward, norm_job)
 #pragma unroll
       for (int i = 0; i < V; i++) sum += OP == layer ? get(e.v[i]) : get(e.v[i]) * get(e.v[i]);
     }
-    if (p.g) row.x = p.sum + r * p.n; /* where it is read again */
+    if (ADDS) row.x = p.sum + r * p.n; /* where it is read again */
     if (OP == layer) { /* about the warp's mean first, so that the block meets once */
       const bool full = KEPT && p.n == (i64)KEPT * GROUP * V; /* every lane has as many */
       count = N > 0 ? (A)p.n : full ? (A)(32 * KEPT * V) : warp_sum(count);
@@ -134,14 +136,14 @@ KERNEL(norm_forward, norm_job)
       if (at >= p.n) continue;
       const pack<T0, V> e = read_again(row, k);
       pack<T1, V> w, b;
-      if (p.w) w = load_pack<T1, V>(p.w, at, p.n, even, put<T1>(1));
-      if (p.b) b = load_pack<T1, V>(p.b, at, p.n, even, put<T1>(0));
+      if (WEIGHT) w = load_pack<T1, V>(p.w, at, p.n, even, put<T1>(1));
+      if (BIAS) b = load_pack<T1, V>(p.b, at, p.n, even, put<T1>(0));
       A v[V];
 #pragma unroll
       for (int i = 0; i < V; i++) {
         v[i] = (get(e.v[i]) - mean) * rstd;
-        if (p.w) v[i] *= (A)get(w.v[i]);
-        if (p.b) v[i] += (A)get(b.v[i]);
+        if (WEIGHT) v[i] *= (A)get(w.v[i]);
+        if (BIAS) v[i] += (A)get(b.v[i]);
       }
       store_pack<T3, V>(p.y + r * p.n, at, p.n, p.aligned, result_of<T3>::of(v));
     }
@@ -176,9 +178,10 @@ FN void store_sums(const norm_job &p, const column_sums<true> &s)
     for (int which = 0; which < 2; which++) {
       A *to = p.partial + ((i64)blockIdx.x * 2 + which) * p.n;
       if (N < 0) {
+        pack<A, V> own;
 #pragma unroll
-        for (int i = 0; i < V; i++)
-          if (PACK_AT(k) + i < p.n) to[PACK_AT(k) + i] = which ? s.b[k][i] : s.w[k][i];
+        for (int i = 0; i < V; i++) own.v[i] = which ? s.b[k][i] : s.w[k][i];
+        store_pack<A, V>(to, PACK_AT(k), p.n, EVEN, own);
         continue;
       }
 #pragma unroll
@@ -193,6 +196,19 @@ FN void store_sums(const norm_job &p, const column_sums<true> &s)
       __syncthreads();
     }
   }
+}
+
+/* Two sums over a group, which meets once. */
+FN void group_sums(A &a, A &b)
+{
+  a = warp_sum(a), b = warp_sum(b);
+  if (N > 0 || THREADS == 32) return;
+  __shared__ A room[2][32];
+  __syncthreads(); /* an earlier row's were read */
+  if (LANE == 0) room[0][threadIdx.x >> 5] = a, room[1][threadIdx.x >> 5] = b;
+  __syncthreads();
+  a = warp_sum(LANE < THREADS / 32 ? room[0][LANE] : (A)0);
+  b = warp_sum(LANE < THREADS / 32 ? room[1][LANE] : (A)0);
 }
 
 /* rstd (gw - mean(gw) - h mean(gw h)), h the normalised row, gw = g * weight; mean(gw) for layer norm only. */
@@ -213,20 +229,21 @@ template <bool SUMS> FN void backward_rows(const norm_job &p, char *room)
       const place at = PACK_AT(k);
       const pack<T0, V> x = first_read(xs, k);
       const pack<T2, V> g = first_read(gs, k);
-      if (N > 0 && p.add) adds[N > 0 ? k : 0] = load_pack<T0, V>(p.add + r * p.n, at, p.n, p.aligned, put<T0>(0));
+      if (N > 0 && ADDS) adds[N > 0 ? k : 0] = load_pack<T0, V>(p.add + r * p.n, at, p.n, p.aligned, put<T0>(0));
       pack<T1, V> w;
-      if (p.w && at < p.n) w = load_pack<T1, V>(p.w, at, p.n, even, put<T1>(0));
+      if (WEIGHT && at < p.n) w = load_pack<T1, V>(p.w, at, p.n, even, put<T1>(0));
 #pragma unroll
       for (int i = 0; i < V; i++) {
         const A h = (get(x.v[i]) - mean) * rstd, one = (A)get(g.v[i]); /* 0 past the end */
-        const A gw = p.w ? (at < p.n ? one * (A)get(w.v[i]) : (A)0) : one;
+        const A gw = WEIGHT ? (at < p.n ? one * (A)get(w.v[i]) : (A)0) : one;
         s1 += gw;
         s2 += gw * h;
         if (SUMS) sums.w[SUMS ? k : 0][i] += one * h, sums.b[SUMS ? k : 0][i] += one;
       }
     }
-    s1 = OP == layer ? group_sum(s1) / (A)p.n : (A)0;
-    s2 = group_sum(s2) / (A)p.n;
+    group_sums(s1, s2);
+    s1 = OP == layer ? s1 / (A)p.n : (A)0;
+    s2 = s2 / (A)p.n;
 #pragma unroll
     for (int k = 0; k < PACKS(p.n); k++) {
       const place at = PACK_AT(k);
@@ -234,15 +251,15 @@ template <bool SUMS> FN void backward_rows(const norm_job &p, char *room)
       const pack<T0, V> x = read_again(xs, k);
       const pack<T2, V> g = read_again(gs, k);
       pack<T1, V> w;
-      if (p.w) w = load_pack<T1, V>(p.w, at, p.n, even, put<T1>(0));
+      if (WEIGHT) w = load_pack<T1, V>(p.w, at, p.n, even, put<T1>(0));
       A v[V];
 #pragma unroll
       for (int i = 0; i < V; i++) {
-        const A one = (A)get(g.v[i]), gw = p.w ? one * (A)get(w.v[i]) : one, h = (get(x.v[i]) - mean) * rstd;
+        const A one = (A)get(g.v[i]), gw = WEIGHT ? one * (A)get(w.v[i]) : one, h = (get(x.v[i]) - mean) * rstd;
         v[i] = rstd * (gw - s1 - h * s2);
       }
       pack<T0, V> out = packed<T0, V>(v);
-      if (p.add)
+      if (ADDS)
         out = added(out, N > 0 ? adds[N > 0 ? k : 0] : load_pack<T0, V>(p.add + r * p.n, at, p.n, p.aligned, put<T0>(0)));
       if (p.sum) store_pack<T0, V>(p.sum + r * p.n, at, p.n, p.aligned, out);
       if (p.y) store_pack<T3, V>(p.y + r * p.n, at, p.n, p.aligned, low_of(out));
@@ -310,9 +327,10 @@ KERNEL(norm_affine_join, norm_job)
 }
 
 /* norm_backward together with what each block's rows add to the gradients of weight and bias: rows that are kept in
- * registers, 128 of them where a block has a row, 170 where a warp has one. */
+ * registers, 80 of them where a block has a row, 128 where a warp has one; more where packs are taken apart or something
+ * is added. */
 #undef BLOCKS_AT_ONCE
-#define BLOCKS_AT_ONCE (THREADS < 384 ? (N < 0 ? 512 : 384) / THREADS : 1)
+#define BLOCKS_AT_ONCE (THREADS < 384 ? (N < 0 ? (EVEN && !ADDS ? 768 : 512) : EVEN && !ADDS ? 512 : 384) / THREADS : 1)
 #if N != 0
 KERNEL(norm_backward_all, norm_job) { backward_rows<true>(p, 0); }
 #endif
