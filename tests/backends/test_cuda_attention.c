@@ -65,6 +65,8 @@ static const form forms[] = {
     {"bias (T), one row", 2, 4, 4, 77, 131, 64, 64, OWN, {0, 0, 0, 131}, false},
     {"bias (B,1,T,1)", 2, 4, 4, 77, 131, 64, 64, OWN, {2, 1, 77, 1}, true},
     {"float32 bias (B,1,T,T)", 2, 4, 4, 80, 80, 64, 64, WIDE, {2, 1, 80, 80}, true},
+    {"large bias (B,H,T,T)", 2, 4, 4, 768, 768, 64, 64, OWN, {2, 4, 768, 768}, true},
+    {"large float32 bias (1,H,T,T)", 2, 8, 8, 768, 768, 64, 64, WIDE, {1, 8, 768, 768}, false},
     {"float32 bias (1,H,1,T)", 2, 4, 4, 80, 80, 64, 64, WIDE, {1, 4, 1, 80}, false},
 };
 

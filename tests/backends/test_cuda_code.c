@@ -85,6 +85,12 @@ static const struct variant {
     {{.file = "attend_step.cu", .types = {CN_BF16}, .number = 64, .threads = 512}, 96},
     {{.file = "attend_step.cu", .types = {CN_F32}, .number = 256, .threads = 512}, 128},
     {{.file = "choose_token.cu", .types = {CN_BF16}, .threads = 1024}, 64},
+    {{.file = "norm.cu", .types = {CN_BF16, CN_BF16, CN_BF16, CN_BF16}, .op = "layer", .number = 3, .threads = 128,
+      .form = 7},
+     128},
+    {{.file = "norm.cu", .types = {CN_BF16, CN_BF16, CN_BF16, CN_BF16}, .op = "layer", .number = -2, .threads = 256,
+      .form = 7},
+     85},
 };
 
 #define FUNCTIONS(X)                                                                                          \

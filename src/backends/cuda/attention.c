@@ -13,7 +13,10 @@
 const cn_kernel cni_cuda_attention_kernels[] = {{NULL, NULL, NULL}};
 #else
 
-enum { MASK_WIDTH = 8 }; /* as WIDTH in kernels/mask.cu */
+enum {
+  MASK_WIDTH = 8,       /* as WIDTH in kernels/mask.cu */
+  LARGE_MASK = 1 << 22, /* elements: to copy them would take longer than a launch */
+};
 /* The least number a mask adds: a score and it, and what kernels multiply them by, stay finite. */
 static const float lowest = -0x1p126f;
 
@@ -87,7 +90,8 @@ static float scale_of(const cn_value *v, int64_t width)
 typedef struct masking {
   const cn_desc *mask; /* NULL: there is none */
   int64_t strides[4];  /* over (B, H, Tq, Tk), 0 where it is broadcast */
-  void *bias;
+  void *added;         /* what is added: the mask itself, or ... */
+  void *bias;          /* ... memory of ours */
   size_t bytes;
 } masking;
 
@@ -111,6 +115,22 @@ typedef struct stats_job {
   float highest;
 } stats_job;
 
+/* Large masks of numbers are added as they lie, where cuDNN can read them so: it takes infinities, too. A row whose
+ * numbers are all near a type's least then counts as hidden, as it does in PyTorch. */
+static bool as_it_lies(const masking *m, const int64_t *size, cni_attention_form *f)
+{
+  const cn_desc *given = m->mask;
+  bool fits = given->dtype != CN_BOOL && given->numel >= LARGE_MASK && f->tk % MASK_WIDTH == 0 && m->strides[3] == 1 &&
+              (uintptr_t)given->data % 16 == 0;
+  for (int i = 0; i < 3; i++) fits = fits && m->strides[i] >= 0 && m->strides[i] % MASK_WIDTH == 0;
+  if (!fits) return false;
+  f->mask = given->dtype;
+  memcpy(f->m, m->strides, sizeof f->m);
+  if (size[0] == 1) f->m[0] = size[1] * size[2] * f->tk;
+  if (size[1] == 1) f->m[1] = size[2] * f->tk;
+  return true;
+}
+
 /* Makes the bias, with as many batches, heads and rows as the mask has, its rows a multiple of 16 bytes apart. */
 static int take_mask(masking *m, cni_cuda_device *d, const char *name, const cn_tensor *mask, cni_attention_form *f)
 {
@@ -124,13 +144,17 @@ static int take_mask(masking *m, cni_cuda_device *d, const char *name, const cn_
     size[i] = own ? given->shape[k] : 1;
     m->strides[i] = own ? given->strides[k] : 0;
   }
-  f->mask = given->dtype == CN_BOOL || given->dtype == CN_BF16 ? CN_BF16 : CN_F32; /* float16 has no such lowest */
   f->mb = size[0], f->mh = size[1];
+  if (as_it_lies(m, size, f)) {
+    m->added = given->data;
+    return CN_OK;
+  }
+  f->mask = given->dtype == CN_BOOL || given->dtype == CN_BF16 ? CN_BF16 : CN_F32; /* float16 has no such lowest */
   const int64_t packs = (f->tk + MASK_WIDTH - 1) / MASK_WIDTH, room = packs * MASK_WIDTH;
   const int64_t strides[4] = {size[1] * size[2] * room, size[2] * room, size[2] > 1 ? room : 0, 1};
   memcpy(f->m, strides, sizeof strides);
   m->bytes = cn_element_bytes(f->mask, size[0] * strides[0]);
-  m->bias = cni_cuda_scratch(d, name, m->bytes);
+  m->added = m->bias = cni_cuda_scratch(d, name, m->bytes);
   if (!m->bias) return CN_ERR_MEMORY;
   bias_job job = {.mask = given->data, .bias = m->bias, .heads = size[1], .queries = size[2], .packs = packs};
   job.all = size[0] * size[1] * size[2] * packs;
@@ -231,7 +255,7 @@ static int forward_kernel(cn_call *c)
   bind(&o, CNI_SDPA_STATS, lse);
   bind(&o, CNI_SDPA_SCALE, &scale);
   if (causal) bind(&o, CNI_SDPA_LOWEST, &hidden);
-  if (mask.mask) bind(&o, CNI_SDPA_MASK, mask.bias);
+  if (mask.mask) bind(&o, CNI_SDPA_MASK, mask.added);
   if (!status) status = cni_dnn_run(d, name, &plan, o.n, o.uids, o.pointers);
   if (!status) status = clear_hidden(&mask, d, name, &f, out, lse);
   for (int i = 0; i < 3; i++) cni_cuda_drop(&in[i], d);
@@ -295,7 +319,7 @@ static int backward_kernel(cn_call *c)
   if (!status) status = cni_cuda_take(&in[LSE], d, name, cn_desc_of(c->in[LSE]), CN_F32);
   if (!status) status = take_mask(&mask, d, name, c->in[6], &f);
   if (!status) status = take_stats(&stats, &mask, d, name, &f, in[LSE].data);
-  if (!status) status = run_backward(c, d, &f, in, mask.bias, stats);
+  if (!status) status = run_backward(c, d, &f, in, mask.added, stats);
   if (stats && stats != in[LSE].data) cni_cuda_free(d, stats, (size_t)(f.b * f.h * f.tq) * 4);
   for (int i = 0; i < INPUTS; i++) cni_cuda_drop(&in[i], d);
   drop_mask(&mask, d);

@@ -9,7 +9,7 @@
 
 enum { PIECES_PER_UNIT = 6, LEAST_ROWS = 32, SUM_THREADS = 128, WARP = 32 };
 /* Threads that a multiprocessor runs at once of norm_backward_all, as the bounds there have it. */
-enum { UNIT_THREADS = 512, LEAN_THREADS = 768 };
+enum { UNIT_THREADS = 512, LEAN_THREADS = 768, LEAN_PACKS = 4 };
 
 /* As in kernels/norm.cu. */
 typedef struct job {
@@ -172,7 +172,7 @@ static int affine(const call *k, job *j)
 /* All three gradients in one pass: few blocks, each of which keeps sums over its rows. */
 static int all_at_once(const call *k, job *j, cni_cuda_rows r)
 {
-  bool lean = r.even && r.aligned && !k->adds;
+  bool lean = r.even && r.aligned && !k->adds && r.packs <= LEAN_PACKS;
   int threads = lean ? LEAN_THREADS : UNIT_THREADS;
   if (r.packs > 0) { /* a warp's sums take many registers: blocks of 4 */
     r.grid.threads = SUM_THREADS;

@@ -4,9 +4,9 @@
  * gradient (backward), T3 that of the result; statistics are of the type rows are computed in. Rows are read
  * once and kept (rows.cuh). Invariant: gradients of weight and bias are sums over fixed pieces of the rows, joined in
  * order, so they are the same every time. */
-/* At most 64 registers a thread, so that many rows are under way; 85 where packs are taken apart, and for two inputs
- * below. */
-#define BLOCKS_AT_ONCE (THREADS <= 512 ? (EVEN || N <= 0 ? 1024 : 768) / THREADS : 1)
+/* At most 48 registers a thread, so that many rows are under way; more for long rows of a warp, where packs are taken
+ * apart, and for two inputs below. */
+#define BLOCKS_AT_ONCE (THREADS <= 512 ? (EVEN && N <= 4 ? 1280 : EVEN || N <= 0 ? 1024 : 768) / THREADS : 1)
 #include "codegen/device.cuh"
 #include "common.cuh"
 #include "rows.cuh"
@@ -330,7 +330,7 @@ KERNEL(norm_affine_join, norm_job)
  * registers, 80 of them where a block has a row, 128 where a warp has one; more where packs are taken apart or something
  * is added. */
 #undef BLOCKS_AT_ONCE
-#define BLOCKS_AT_ONCE (THREADS < 384 ? (N < 0 ? (EVEN && !ADDS ? 768 : 512) : EVEN && !ADDS ? 512 : 384) / THREADS : 1)
+#define BLOCKS_AT_ONCE (THREADS < 384 ? (N < 0 ? (EVEN && !ADDS ? 768 : 512) : EVEN && !ADDS && N <= 4 ? 512 : 384) / THREADS : 1)
 #if N != 0
 KERNEL(norm_backward_all, norm_job) { backward_rows<true>(p, 0); }
 #endif

@@ -44,6 +44,25 @@ template <class T, int V> FN pack<T, V> load_pack(const T *x, place i, place n, 
   return p;
 }
 
+/* The same for rows, which are read once: weights, which are read by every row, stay in the first cache. */
+template <class T, int V> FN pack<T, V> stream_pack(const T *x, place i, place n, bool aligned, T none)
+{
+#if !defined(CN_SIMT) && EVEN
+  if (sizeof(pack<T, V>) == 16) {
+    pack<T, V> p;
+    u32 *const w = (u32 *)&p;
+#pragma unroll
+    for (int k = 0; k < V; k++) p.v[k] = none;
+    if (i < n)
+      asm volatile("ld.global.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+                   : "=r"(w[0]), "=r"(w[1]), "=r"(w[2]), "=r"(w[3])
+                   : "l"(x + i));
+    return p;
+  }
+#endif
+  return load_pack<T, V>(x, i, n, aligned, none);
+}
+
 template <class T, int V> FN void store_pack(T *y, place i, place n, bool aligned, const pack<T, V> &p)
 {
   if (WHOLE(i, n, aligned)) {
@@ -81,7 +100,7 @@ template <class T, int V> struct kept {
 template <class T, int V> FN pack<T, V> first_read(kept<T, V> &r, int k)
 {
   const place i = ((place)k * GROUP + GROUP_LANE) * V - r.shift;
-  const pack<T, V> p = load_pack<T, V>(r.x, i, r.n, r.aligned, r.none);
+  const pack<T, V> p = stream_pack<T, V>(r.x, i, r.n, r.aligned, r.none);
   if (KEPT) r.own[k] = p;
   else if (r.room) r.room[k * GROUP + GROUP_LANE] = p;
   return p;
