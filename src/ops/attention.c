@@ -356,8 +356,8 @@ static int attention_decompose(cn_call *c)
   if (status) return status;
   cn_tensor *mask = as_mask(c->in[3], n, shape);
   double p = cni_arg_float(c->args, DROPOUT);
-  /* Else the output kept for the gradient is rounded, or the scores of weights that are dropped, and costs it most of its
-   * digits. */
+  /* Else the output kept for the gradient is rounded, or the scores of weights that are dropped, and costs it most of
+   * its digits. */
   if (wide != type && (p > 0 || !takes_halves(q->d.device))) {
     q = cni_in_type(q, wide);
     k = cni_in_type(k, wide);

@@ -327,8 +327,8 @@ KERNEL(norm_affine_join, norm_job)
 }
 
 /* norm_backward together with what each block's rows add to the gradients of weight and bias: rows that are kept in
- * registers, 80 of them where a block has a row, 128 where a warp has one; more where packs are taken apart or something
- * is added. */
+ * registers, 80 of them where a block has a row, 128 where a warp has one; more where packs are taken apart or
+ * something is added. */
 #undef BLOCKS_AT_ONCE
 #define BLOCKS_AT_ONCE (THREADS < 384 ? (N < 0 ? (EVEN && !ADDS ? 768 : 512) : EVEN && !ADDS && N <= 4 ? 512 : 384) / THREADS : 1)
 #if N != 0

@@ -20,8 +20,8 @@ typedef i64 place;
 #define FIRST_ROW (N > 0 ? (i64)blockIdx.x * (blockDim.x >> 5) + (threadIdx.x >> 5) : (i64)blockIdx.x)
 #define ROW_STEP (N > 0 ? (i64)gridDim.x * (blockDim.x >> 5) : (i64)gridDim.x)
 #define PACKS(n) (KEPT ? KEPT : (int)(((n) + ((n) % V ? V - 1 : 0) + (i64)V * GROUP - 1) / ((i64)V * GROUP)))
-/* How far before row r its first pack begins; `aligned`: the first row begins with a pack. WHOLE: are all elements of the
- * pack at i the row's? EVEN: every row begins and ends with a pack, so no pack needs to be taken apart. */
+/* How far before row r its first pack begins; `aligned`: the first row begins with a pack. WHOLE: are all elements of
+ * the pack at i the row's? EVEN: every row begins and ends with a pack, so no pack needs to be taken apart. */
 #define EVEN (FORM & 1)
 #if EVEN
 #define SHIFT_OF(r) 0

@@ -3,7 +3,8 @@
  * T0 is the type of the inputs, T1 that of the result. Rows (the dim is innermost) are read once: see rows.cuh. Other
  * lines (`inner` elements apart) are taken by one thread each, neighbours side by side. Invariant: sums are taken in
  * float32, or float64 for float64. */
-/* At most 48 registers a thread, so that many rows are under way; 85 where a warp has two inputs or takes packs apart. */
+/* At most 48 registers a thread, so that many rows are under way; 85 where a warp has two inputs or takes packs
+ * apart. */
 #define BLOCKS_AT_ONCE (THREADS <= 512 ? (N > 0 && (GRAD || !EVEN) ? 768 : 1280) / THREADS : 1)
 #include "codegen/device.cuh"
 #include "common.cuh"
