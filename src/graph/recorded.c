@@ -1,7 +1,7 @@
 /* recorded.c: runs of a plan that the device records once and repeats: a training step as one launch.
  *
- * Place in the flow: run.c -> cni_run_recorded. A context's first run goes node by node, which compiles kernels and
- * times algorithms; at the second the device's nodes are recorded over memory that stays (cn_backend.record_begin), and
+ * Place in the flow: run.c -> cni_run_recorded. A context's first run goes node by node, which times algorithms; before
+ * it the device may look through its nodes, and compile kernels meanwhile (cn_backend.rehearse); at the second the device's nodes are recorded over memory that stays (cn_backend.record_begin), and
  * from then on a run is: nodes in host memory (rates, step counts), one launch, fresh memory for what is handed out.
  * What differs from run to run is never in the recording: inputs are copied into its own memory; tensors in host memory
  * that the device reads, inputs among them, and where random numbers begin, are numbers in device memory, sent with
@@ -261,19 +261,20 @@ static int run_through(cni_running *r, const cni_recorded *w)
   return status ? status : cni_write_back(r, CNI_DEVICE_SIDE);
 }
 
-static int record(cni_running *r, cni_recorded *w)
+/* rehearses: nothing of it stays. */
+static int record(cni_running *r, cni_recorded *w, bool rehearses)
 {
   size_t depth = cni_scope_push(), bytes = (r->plan->nvalues + 1) * sizeof *r->there;
   r->there = cni_alloc_zero(bytes);
   r->random = w->there->data;
   r->settled = r->plan->steady != NULL;
   int status = r->there ? begin(r, w) : CN_ERR_MEMORY;
-  if (!status) status = cni_whole.record_begin(w->device);
+  if (!status) status = rehearses ? cni_whole.rehearse(w->device) : cni_whole.record_begin(w->device);
   if (!status) {
     status = run_through(r, w);
     cni_scope_pop(depth); /* what it made is the recording's */
     depth = cni_scope_push();
-    int ended = cni_whole.record_end(w->device, status ? NULL : &w->work);
+    int ended = cni_whole.record_end(w->device, status || rehearses ? NULL : &w->work);
     if (!status) status = ended;
   }
   if (r->there) end(r, w);
@@ -284,14 +285,24 @@ static int record(cni_running *r, cni_recorded *w)
   return status;
 }
 
+/* Before the first run. An error is no failure of that. */
+static void rehearse(cni_running *r)
+{
+  cni_recorded *w = recorded_new(r->plan, r->g);
+  if (w && !make_room(w, r->plan, r->g)) record(r, w, true);
+  cn_err_clear();
+  if (w) cni_recorded_free(w);
+}
+
 /* Has the context a recording? It is made at its second run. An error is no failure of the run. */
 static bool ready(cni_running *r)
 {
   cni_context *c = r->context;
   if (c->recorded) return !c->recorded->refused;
+  if (!c->runs) rehearse(r);
   if (!c->runs || !(c->recorded = recorded_new(r->plan, r->g))) return false;
   int status = make_room(c->recorded, r->plan, r->g);
-  if (!status) status = record(r, c->recorded);
+  if (!status) status = record(r, c->recorded, false);
   if (!status) return true;
   if (cni_verbose(CNI_TOPIC_GRAPH))
     cni_log(CN_LOG_DEBUG, CNI_TOPIC_GRAPH, "a run was not recorded: %s",

@@ -21,6 +21,7 @@ typedef struct cni_whole_graphs {
   int (*record_run)(cn_device device, void *recording, const cn_record_run *run);
   void (*record_free)(cn_device device, void *recording);
   bool (*by_hand)(void); /* does this thread record by itself (cairn/recording.h)? Then graphs are not run */
+  int (*rehearse)(cn_device device); /* CN_REFUSED where the device has no use for it */
 } cni_whole_graphs;
 extern const cni_whole_graphs cni_whole;
 

@@ -193,6 +193,9 @@ typedef struct cn_backend {
   /* Said while one is made: memory that was taken meanwhile may still be held when it ends, and is given back after
    * record_free. Without this record_end may take such memory for an error. */
   void (*record_hold)(int index);
+  /* Like record_begin, before work is done for the first time: the device sees what it will need, such as code that is
+   * to be compiled, and makes it ready meanwhile; record_end with NULL waits for that. NULL: it has no use for it. */
+  int (*rehearse)(int index);
   /* ---- kernels of a program's own (cairn/code.h); both or neither ---- */
   /* The kernel `entry` of a text in the device's language; it stays as long as the process. */
   int (*code_find)(int index, void **code, const char *text, const char *entry, const char *options);

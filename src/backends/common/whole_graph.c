@@ -51,5 +51,11 @@ static void record_free(cn_device device, void *recording)
 
 static bool by_hand(void) { return cni_recording_at_work() != NULL; }
 
+static int rehearse(cn_device device)
+{
+  const cn_backend *b = cni_backend_at((device >> 8) - 1);
+  return b->rehearse ? b->rehearse((int)(device & 0xff)) : CN_REFUSED;
+}
+
 const cni_whole_graphs cni_whole = {compile,    launch,     drop,        records, record_begin,
-                                    record_end, record_run, record_free, by_hand};
+                                    record_end, record_run, record_free, by_hand, rehearse};

@@ -220,7 +220,7 @@ static void bind(operands *o, int64_t uid, void *pointer)
 
 static int find(cni_dnn_plan *plan, cn_call *c, cni_cuda_device *d, const cni_attention_form *f)
 {
-  int status = cni_dnn_find(plan, d, f, sizeof *f, cni_attention_describe, f);
+  int status = cni_dnn_find(plan, d, f, sizeof *f, cni_attention_describe);
   if (status == CN_REFUSED) c->refusal = "cuDNN knows no way";
   return status;
 }

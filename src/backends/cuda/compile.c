@@ -191,6 +191,37 @@ static int remember(uint64_t key, CUfunction function)
   return status;
 }
 
+/* ---- ahead (ahead.c) ---- */
+
+/* A text that is compiled by another thread; it follows. */
+typedef struct wanted {
+  uint64_t key;
+  cni_cuda_maths maths;
+  char entry[64];
+} wanted;
+
+static void make_ahead(cni_cuda_device *d, void *payload)
+{
+  const wanted *w = payload;
+  CUfunction function;
+  if (!make(&function, d, (const char *)(w + 1), w->maths, NULL, w->entry)) remember(w->key, function);
+}
+
+static int look_for(uint64_t key, const char *entry, cni_cuda_maths maths, const char *source)
+{
+  size_t length = strlen(source) + 1, size = sizeof(wanted) + length;
+  wanted *w = cni_cuda_host->memory(size);
+  if (!w) return CN_ERR_MEMORY;
+  memset(w, 0, sizeof *w);
+  w->key = key;
+  w->maths = maths;
+  snprintf(w->entry, sizeof w->entry, "%s", entry);
+  memcpy(w + 1, source, length);
+  int status = cni_cuda_look_for(key, make_ahead, w, size);
+  cni_cuda_host->free_memory(w, size);
+  return status;
+}
+
 /* Compiles without the lock: threads that need different kernels compile side by side; two that need the same one
  * make it twice, and either will do. */
 int cni_cuda_function_with(CUfunction *function, cni_cuda_device *d, uint64_t key, const char *entry,
@@ -200,11 +231,14 @@ int cni_cuda_function_with(CUfunction *function, cni_cuda_device *d, uint64_t ke
   size_t size = 0;
   key = (key ^ device << 56) | 1; /* never 0 */
   if (known(function, key)) return CN_OK;
+  bool looks = cni_cuda_looks() && !options;
+  *function = NULL;
+  if (looks && cni_cuda_looked_for(key, make_ahead)) return CN_OK;
   char *source = text(payload, &size);
   if (!source) return CN_ERR_MEMORY;
-  int status = make(function, d, source, maths, options, entry);
+  int status = looks ? look_for(key, entry, maths, source) : make(function, d, source, maths, options, entry);
   cni_cuda_host->free_memory(source, size);
-  return status ? status : remember(key, *function);
+  return status || looks ? status : remember(key, *function);
 }
 
 int cni_cuda_function(CUfunction *function, cni_cuda_device *d, uint64_t key, const char *entry, cni_cuda_maths maths,
@@ -254,6 +288,7 @@ int cni_cuda_launch(cni_cuda_device *d, const char *name, CUfunction function, c
   const cni_cuda_driver_table *cu = cni_cuda_driver();
   void *arguments[] = {argument};
   CUresult result = CUDA_SUCCESS;
+  if (cni_cuda_looks()) return CN_OK;
   if (grid.shared > 48 << 10) /* more than every architecture has must be asked for */
     result = cu->cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)grid.shared);
   if (result == CUDA_SUCCESS && begins_early(d, &grid)) {

@@ -168,7 +168,7 @@ int cni_cuda_conv_dnn(cn_call *c, const cni_cuda_conv *v)
   if (!takes(v)) return cni_cuda_refuse(c, "a type, or an empty tensor, that cuDNN does not take");
   for (int i = 0; i < n; i++) open_side(&s[i], tensors[i]);
   key k = key_of(v, s);
-  int status = cni_dnn_find(&plan, d, &k, sizeof k, describe, &k), written = written_by[v->kind];
+  int status = cni_dnn_find(&plan, d, &k, sizeof k, describe), written = written_by[v->kind];
   if (status) return cni_cuda_refuse(c, "cuDNN is not there, or knows no way");
   if (v->b) status = cni_cuda_take(&b, d, name, v->b, v->x->dtype);
   for (int i = 0; i < n && !status; i++) status = bring(&s[i], d, name, i != written);

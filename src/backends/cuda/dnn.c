@@ -103,12 +103,10 @@ static void file_name(char *name, size_t size, uint64_t key, cni_cuda_device *d)
   snprintf(name, size, "cudnn-%016llx.json", (unsigned long long)key);
 }
 
-static bool load(cni_dnn_plan *p, cudnnHandle_t h, const char *name)
+/* The plan of a text. */
+static bool read_plan(cni_dnn_plan *p, cudnnHandle_t h, const char *text, size_t size)
 {
   const cni_cuda_dnn_table *dnn = cni_cuda_dnn();
-  size_t size = 0;
-  char *text = cni_cuda_host->cache_load(name, &size);
-  if (!text) return false;
   cudnnStatus_t s = dnn->cudnnBackendCreateDescriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, &p->plan);
   if (s != CUDNN_STATUS_SUCCESS) p->plan = NULL;
   if (p->plan) s = dnn->cudnnBackendSetAttribute(p->plan, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &h);
@@ -116,48 +114,71 @@ static bool load(cni_dnn_plan *p, cudnnHandle_t h, const char *name)
     s = dnn->cudnnBackendSetAttribute(p->plan, CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, CUDNN_TYPE_CHAR,
                                       (int64_t)size, text);
   if (p->plan && s == CUDNN_STATUS_SUCCESS) s = dnn->cudnnBackendFinalize(p->plan);
-  cni_cuda_host->free_memory(text, size);
   if (p->plan && s == CUDNN_STATUS_SUCCESS && read_workspace(p)) return true;
   if (p->plan) dnn->cudnnBackendDestroyDescriptor(p->plan);
   p->plan = NULL;
   return false;
 }
 
-static void store(const cni_dnn_plan *p, const char *name)
+/* Its text, kept on disk too; owned. NULL, without an error: there is none. */
+static char *write_plan(const cni_dnn_plan *p, const char *name, size_t *size)
 {
   const cni_cuda_dnn_table *dnn = cni_cuda_dnn();
   int64_t n = 0, got = 0;
   if (dnn->cudnnBackendGetAttribute(p->plan, CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, 0, &n,
                                     NULL) != CUDNN_STATUS_SUCCESS ||
       n <= 0)
-    return;
-  char *text = cni_cuda_host->memory((size_t)n);
+    return NULL;
+  char *text = cni_cuda_host->memory(*size = (size_t)n);
   if (text && dnn->cudnnBackendGetAttribute(p->plan, CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, n,
-                                            &got, text) == CUDNN_STATUS_SUCCESS)
-    cni_cuda_host->cache_store(name, text, (size_t)n);
-  if (text) cni_cuda_host->free_memory(text, (size_t)n);
+                                            &got, text) == CUDNN_STATUS_SUCCESS) {
+    cni_cuda_host->cache_store(name, text, *size);
+    return text;
+  }
+  if (text) cni_cuda_host->free_memory(text, *size);
+  return NULL;
+}
+
+static bool load(cni_dnn_plan *p, cudnnHandle_t h, const char *name)
+{
+  size_t size = 0;
+  char *text = cni_cuda_host->cache_load(name, &size);
+  bool done = text && read_plan(p, h, text, size);
+  if (text) cni_cuda_host->free_memory(text, size);
+  return done;
+}
+
+/* A plan of what `describe` adds, and its text (owned, or NULL). */
+static char *build(cni_dnn_plan *p, cudnnHandle_t h, const char *name, cni_dnn_describe_fn describe,
+                   const void *payload, size_t *size)
+{
+  cni_dnn_graph g = {.status = CUDNN_STATUS_SUCCESS};
+  char *text = NULL;
+  describe(&g, payload);
+  choose(p, &g, h);
+  if (!p->plan) {
+    char why[400] = "";
+    cni_cuda_dnn()->cudnnGetLastErrorString(why, sizeof why);
+    cni_cuda_host->log(CN_LOG_DEBUG, "cuda: cuDNN has no plan: %s; %s", cni_cuda_dnn()->cudnnGetErrorString(g.status),
+                       why);
+  } else {
+    text = write_plan(p, name, size);
+  }
+  cni_dnn_drop(&g);
+  return text;
 }
 
 static void make(cni_dnn_plan *p, cni_cuda_device *d, uint64_t key, cni_dnn_describe_fn describe, const void *payload)
 {
   char name[64];
-  cni_dnn_graph g = {.status = CUDNN_STATUS_SUCCESS};
+  size_t size = 0;
   cudnnHandle_t h = handle_of(d);
   p->refused = true;
   if (!h) return;
   file_name(name, sizeof name, key, d);
   if (!load(p, h, name)) {
-    describe(&g, payload);
-    choose(p, &g, h);
-    if (!p->plan) {
-      char why[400] = "";
-      cni_cuda_dnn()->cudnnGetLastErrorString(why, sizeof why);
-      cni_cuda_host->log(CN_LOG_DEBUG, "cuda: cuDNN has no plan: %s; %s", cni_cuda_dnn()->cudnnGetErrorString(g.status),
-                         why);
-    } else {
-      store(p, name);
-    }
-    cni_dnn_drop(&g);
+    char *text = build(p, h, name, describe, payload, &size);
+    if (text) cni_cuda_host->free_memory(text, size);
   }
   p->refused = !p->plan;
 }
@@ -185,23 +206,80 @@ static bool grow(void)
   return true;
 }
 
-int cni_dnn_find(cni_dnn_plan *plan, cni_cuda_device *d, const void *key, size_t size, cni_dnn_describe_fn describe,
-                 const void *payload)
+static uint64_t key_on(const cni_cuda_device *d, uint64_t key)
+{
+  return cn_hash_more(key, &d->index, sizeof d->index) | 1;
+}
+
+/* ---- ahead (ahead.c) ---- */
+
+enum { MOST_PAYLOAD = 1024 };
+/* What another thread makes a plan of. */
+typedef struct wanted {
+  uint64_t key;
+  cni_dnn_describe_fn describe;
+  _Alignas(16) char payload[MOST_PAYLOAD];
+} wanted;
+
+/* With a handle of its own, since each is one thread's at a time: plans are built side by side. A plan's text is soon
+ * made a plan of the device's handle. */
+static char *build_apart(const wanted *w, const char *name, size_t *size)
+{
+  const cni_cuda_dnn_table *dnn = cni_cuda_dnn();
+  cni_dnn_plan p = {.plan = NULL};
+  cudnnHandle_t h;
+  if (dnn->cudnnCreate(&h) != CUDNN_STATUS_SUCCESS) return NULL;
+  char *text = build(&p, h, name, w->describe, w->payload, size);
+  if (p.plan) dnn->cudnnBackendDestroyDescriptor(p.plan);
+  dnn->cudnnDestroy(h);
+  return text;
+}
+
+static void make_ahead(cni_cuda_device *d, void *payload)
+{
+  const wanted *w = payload;
+  char name[64];
+  size_t size = 0;
+  file_name(name, sizeof name, w->key, d);
+  char *text = cni_cuda_host->cache_load(name, &size);
+  if (!text) text = build_apart(w, name, &size);
+  pthread_mutex_lock(&lock);
+  cni_dnn_plan p = {.plan = NULL};
+  uint64_t here = key_on(d, w->key);
+  if (text && grow() && !slot_of(slots, nslots, here)->key && handle_of(d) && read_plan(&p, handle_of(d), text, size)) {
+    *slot_of(slots, nslots, here) = (slot){here, p};
+    nplans++;
+  }
+  pthread_mutex_unlock(&lock);
+  if (text) cni_cuda_host->free_memory(text, size);
+}
+
+/* payload: `size` bytes. */
+static int look_for(uint64_t key, cni_dnn_describe_fn describe, const void *payload, size_t size)
+{
+  wanted w = {.key = key, .describe = describe};
+  if (size > sizeof w.payload) return CN_OK; /* it is made when it is needed */
+  memcpy(w.payload, payload, size);
+  return cni_cuda_look_for(key, make_ahead, &w, sizeof w);
+}
+
+int cni_dnn_find(cni_dnn_plan *plan, cni_cuda_device *d, const void *key, size_t size, cni_dnn_describe_fn describe)
 {
   if (!cni_cuda_dnn()) return CN_REFUSED;
-  uint64_t h = cn_hash_more(CN_HASH_BEGIN, key, size);
-  uint64_t here = cn_hash_more(h, &d->index, sizeof d->index) | 1;
+  uint64_t h = cn_hash_more(CN_HASH_BEGIN, key, size), here = key_on(d, h);
   pthread_mutex_lock(&lock);
   slot *found = nslots ? slot_of(slots, nslots, here) : NULL;
-  *plan = (cni_dnn_plan){.refused = true};
+  bool looks = cni_cuda_looks() && !(found && found->key);
+  *plan = (cni_dnn_plan){.refused = !looks};
   if (found && found->key) {
     *plan = found->plan;
-  } else if (grow()) {
-    make(plan, d, h, describe, payload);
+  } else if (!looks && grow()) {
+    make(plan, d, h, describe, key);
     *slot_of(slots, nslots, here) = (slot){here, *plan};
     nplans++;
   }
   pthread_mutex_unlock(&lock);
+  if (looks) return look_for(h, describe, key, size);
   return plan->refused ? CN_REFUSED : CN_OK;
 }
 
@@ -210,6 +288,7 @@ int cni_dnn_run(cni_cuda_device *d, const char *name, const cni_dnn_plan *plan, 
 {
   const cni_cuda_dnn_table *dnn = cni_cuda_dnn();
   cudnnBackendDescriptor_t pack = NULL;
+  if (cni_cuda_looks()) return CN_OK;
   void *workspace = plan->workspace > 0 ? cni_cuda_scratch(d, name, (size_t)plan->workspace) : NULL;
   if (plan->workspace > 0 && !workspace) return CN_ERR_MEMORY;
   cudnnStatus_t s = dnn->cudnnBackendCreateDescriptor(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, &pack);

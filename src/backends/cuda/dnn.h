@@ -13,7 +13,7 @@
 
 /* clang-format off */
 #define CNI_CUDA_DNN(X) \
-  X(cudnnCreate) X(cudnnSetStream) X(cudnnGetVersion) X(cudnnGetErrorString) X(cudnnGetLastErrorString) \
+  X(cudnnCreate) X(cudnnDestroy) X(cudnnSetStream) X(cudnnGetVersion) X(cudnnGetErrorString) X(cudnnGetLastErrorString) \
   X(cudnnBackendCreateDescriptor) X(cudnnBackendDestroyDescriptor) X(cudnnBackendFinalize) \
   X(cudnnBackendSetAttribute) X(cudnnBackendGetAttribute) X(cudnnBackendExecute)
 /* clang-format on */
@@ -60,11 +60,11 @@ typedef struct cni_dnn_plan {
   bool refused; /* cuDNN knows no way */
 } cni_dnn_plan;
 
-typedef void (*cni_dnn_describe_fn)(cni_dnn_graph *g, const void *payload);
-/* The plan for a key (compared by hash of its bytes), from memory, from disk, or made of what `describe` adds. 0;
+typedef void (*cni_dnn_describe_fn)(cni_dnn_graph *g, const void *key);
+/* The plan for a key (compared by hash of its bytes), from memory, from disk, or made of what describe(graph, key)
+ * adds, which may be called by another thread with a copy of the key. 0;
  * CN_REFUSED where cuDNN is absent or knows no way, or 16,384 plans are kept already. */
-int cni_dnn_find(cni_dnn_plan *plan, cni_cuda_device *d, const void *key, size_t size, cni_dnn_describe_fn describe,
-                 const void *payload);
+int cni_dnn_find(cni_dnn_plan *plan, cni_cuda_device *d, const void *key, size_t size, cni_dnn_describe_fn describe);
 /* Runs it. pointers in the order of uids; those of values are host memory. */
 int cni_dnn_run(cni_cuda_device *d, const char *name, const cni_dnn_plan *plan, int n, const int64_t *uids,
                 void *const *pointers);

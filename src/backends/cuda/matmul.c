@@ -298,6 +298,19 @@ static int find_plan(plan **found, cni_cuda_device *d, const shape_key *k, const
   return CN_OK;
 }
 
+/* Ahead of the first product (ahead.c): the handle, and what the first question to the heuristic loads. */
+static void make_ready(cni_cuda_device *d, void *payload)
+{
+  cublasLtMatmulHeuristicResult_t answers[ANSWERS];
+  plan p = {.key = *(const shape_key *)payload};
+  int n = 0, status = CN_OK;
+  pthread_mutex_lock(&lock);
+  if (!d->blas) status = check(cni_cuda_blaslt()->cublasLtCreate(&d->blas), "starting cuBLASLt");
+  pthread_mutex_unlock(&lock);
+  if (!status && !make_objects(&p.o, &p.key)) ask(answers, &n, d, &p);
+  destroy(&p.o);
+}
+
 /* The library's handle at the first product, and a workspace at the first one of each stream. */
 static int make_handle(cni_cuda_device *d)
 {
@@ -332,6 +345,7 @@ static int multiply(cni_cuda_device *d, const char *name, kind what, const matri
   k.dtype = what.dtype, k.to = what.to, k.device = d->index, k.bias = bias != NULL;
   k.a_transposed = !by_rows(b), k.b_transposed = !by_rows(a);
   k.a_align = alignment(b->data), k.b_align = alignment(a->data), k.d_align = alignment(out->data);
+  if (cni_cuda_looks()) return cni_cuda_look_for(0, make_ready, &k, sizeof k);
   int status = make_handle(d);
   if (status) return status;
   pthread_mutex_lock(&lock);

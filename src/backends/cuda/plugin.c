@@ -65,6 +65,7 @@ const cn_backend *cn_plugin_init(const cn_host *host)
       .memory_reserved = cni_cuda_memory_reserved,
       .memory_trim = cni_cuda_memory_trim,
       .record_begin = cni_cuda_record_begin,
+      .rehearse = cni_cuda_rehearse,
       .record_end = cni_cuda_record_end,
       .record_run = cni_cuda_record_run,
       .record_free = cni_cuda_record_free,

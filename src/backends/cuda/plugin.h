@@ -189,6 +189,8 @@ int cni_cuda_record_run(int index, void *made, const cn_record_run *run);
 void cni_cuda_record_free(int index, void *made);
 void cni_cuda_record_hold(int index);
 
+/* Like record_begin: the work is about to be done, and what it needs is made ready meanwhile. record_end drops it. */
+int cni_cuda_rehearse(int index);
 bool cni_cuda_graphs_off(void); /* by CAIRN_CUDA_GRAPHS or CAIRN_SYNC, or the driver has none */
 
 /* ---- work of many launches that calls queue again and again (repeat.c) ---- */
@@ -202,6 +204,16 @@ cni_cuda_repeated *cni_cuda_repeat(cni_cuda_device *d, const void *key, size_t s
 int cni_cuda_repeat_run(cni_cuda_repeated *r, const char *name, cni_cuda_steps_fn steps, void *payload, int status);
 /* Forgets what was recorded on this device; its memory is free then. */
 void cni_cuda_repeat_trim(const cni_cuda_device *d);
+
+/* ---- work that is looked through before it is done (ahead.c) ---- */
+int cni_cuda_look_begin(cni_cuda_device *d); /* by this thread, from now on; 0 or CN_ERR_MEMORY */
+void cni_cuda_look_end(void);                /* waits for all that was looked for */
+/* Does this thread only look? Then nothing is launched, and what would have to be made first is looked for. */
+bool cni_cuda_looks(void);
+typedef void (*cni_cuda_job_fn)(cni_cuda_device *d, void *payload);
+/* Another thread calls run(d, a copy of the payload), once for each key. 0 or CN_ERR_MEMORY. */
+int cni_cuda_look_for(uint64_t key, cni_cuda_job_fn run, const void *payload, size_t size);
+bool cni_cuda_looked_for(uint64_t key, cni_cuda_job_fn run); /* has that been asked for? */
 
 /* ---- memory (memory.c): of the stream in use ---- */
 enum { CNI_CUDA_WORKSPACE = 32 << 20 };

@@ -106,12 +106,9 @@ bool cni_cuda_graphs_off(void)
   return cni_cuda_waits || (wanted && (!strcmp(wanted, "0") || !strcmp(wanted, "off"))) || !cni_cuda_graphs();
 }
 
-int cni_cuda_record_begin(int index)
+static int begin(cni_cuda_device *d)
 {
   const cni_cuda_driver_table *cu = cni_cuda_driver();
-  cni_cuda_device *d = cni_cuda_use(index);
-  if (!d) return CN_ERR_DEVICE;
-  if (cni_cuda_graphs_off() || cni_cuda_records(d)) return CN_REFUSED;
   recording *r = cni_cuda_host->memory(sizeof *r);
   if (!r) return CN_ERR_MEMORY;
   memset(r, 0, sizeof *r);
@@ -127,6 +124,23 @@ int cni_cuda_record_begin(int index)
   }
   if (r->queue.stream) cu->cuStreamDestroy(r->queue.stream);
   cni_cuda_host->free_memory(r, sizeof *r);
+  return status;
+}
+
+int cni_cuda_record_begin(int index)
+{
+  cni_cuda_device *d = cni_cuda_use(index);
+  if (!d) return CN_ERR_DEVICE;
+  return cni_cuda_graphs_off() || cni_cuda_records(d) ? CN_REFUSED : begin(d);
+}
+
+int cni_cuda_rehearse(int index)
+{
+  cni_cuda_device *d = cni_cuda_use(index);
+  if (!d) return CN_ERR_DEVICE;
+  if (cni_cuda_graphs_off() || cni_cuda_records(d)) return CN_REFUSED;
+  int status = cni_cuda_look_begin(d);
+  if (!status && (status = begin(d))) cni_cuda_look_end();
   return status;
 }
 
@@ -160,6 +174,7 @@ int cni_cuda_record_end(int index, void **made)
   if (made && !status) status = r->queue.early ? make_bare(r) : assemble(r, d); /* the other: when it is run */
   if (made && !status) *made = r;
   else cni_cuda_record_free(index, r);
+  cni_cuda_look_end();
   return status;
 }
 
