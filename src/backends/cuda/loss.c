@@ -7,7 +7,7 @@
 #include "plugin.h"
 #include "rows.h"
 
-enum { JOIN_THREADS = 1024 };
+enum { JOIN_THREADS = 1024, FEW = 64, SOME = 1024 }; /* rows that one block takes; ... that each block may count */
 
 /* As in kernels/loss.cu. */
 typedef struct job {
@@ -18,7 +18,7 @@ typedef struct job {
   void *y;
   void *count;
   int64_t rows, n, ignore;
-  int32_t aligned, reduce, mean, unused;
+  int32_t aligned, reduce, mean, joins;
   cni_cuda_slot fault;
 } job;
 
@@ -31,6 +31,7 @@ static int launch_rows(cni_cuda_device *d, const char *name, job *j, const char 
   code.threads = r.grid.threads;
   code.form = r.even;
   j->aligned = r.aligned;
+  if (j->joins) r.grid.x = 1;
   r.grid.shared = 0; /* rows are gone over once */
   return cni_cuda_run(d, name, &code, r.grid, j);
 }
@@ -65,8 +66,9 @@ static int forward_kernel(cn_call *c)
   if (!status && j.reduce && !(j.losses = cni_cuda_scratch(d, name, bytes))) status = CN_ERR_MEMORY;
   j.x = ox.data;
   j.target = ot.data;
+  j.joins = j.reduce && j.rows && j.rows <= FEW;
   if (!status && j.rows) status = launch_rows(d, name, &j, "loss_rows", x->dtype, loss->dtype);
-  if (!status && j.reduce) status = launch_join(d, name, &j, x->dtype, loss->dtype);
+  if (!status && j.reduce && !j.joins) status = launch_join(d, name, &j, x->dtype, loss->dtype);
   if (j.losses) cni_cuda_free(d, j.losses, bytes);
   cni_cuda_drop(&ox, d);
   cni_cuda_drop(&ot, d);
@@ -95,9 +97,10 @@ static int backward_kernel(cn_call *c)
   if (!status) status = cni_cuda_take(&ot, d, name, cn_desc_of(c->in[2]), CN_I64);
   if (!status) status = cni_cuda_take(&ol, d, name, cn_desc_of(c->in[3]), cni_cuda_wide(x->dtype));
   if (!status) status = cni_cuda_room(&oy, d, name, y, 0);
-  if (!status && j.mean && !(j.count = cni_cuda_scratch(d, name, 8))) status = CN_ERR_MEMORY;
+  bool counts = j.mean && j.rows > SOME;
+  if (!status && counts && !(j.count = cni_cuda_scratch(d, name, 8))) status = CN_ERR_MEMORY;
   j.g = og.data, j.x = ox.data, j.target = ot.data, j.lse = ol.data, j.y = oy.data;
-  if (!status && j.mean) status = launch_join(d, name, &j, x->dtype, loss);
+  if (!status && counts) status = launch_join(d, name, &j, x->dtype, loss);
   if (!status) status = launch_rows(d, name, &j, "loss_grad", x->dtype, loss);
   if (j.count) cni_cuda_free(d, j.count, 8);
   cni_cuda_drop(&og, d);

@@ -22,11 +22,26 @@ struct loss_job {
   T0 *y;             /* gradient */
   f64 *count;        /* 1 over how many rows count, where the mean is wanted */
   i64 rows, n, ignore;
-  i32 aligned, reduce, mean, unused; /* reduce: one loss of all rows */
+  i32 aligned, reduce, mean, joins; /* reduce: one loss of all rows; joins: the one block of loss_rows makes it, too */
   fault_slot fault;
 };
 
 FN A log_of(A v) { return sizeof(A) == 4 ? (A)logf((f32)v) : (A)log((f64)v); }
+
+/* By a block: the sum, or the mean over rows that count. */
+FN void join_rows(const loss_job &p)
+{
+  f64 sum = 0, count = 0;
+  for (i64 r = threadIdx.x; r < p.rows; r += blockDim.x) {
+    if (p.losses) sum += (f64)p.losses[r];
+    count += p.target[r] != p.ignore;
+  }
+  sum = block_sum(sum);
+  count = block_sum(count);
+  if (threadIdx.x) return;
+  if (p.loss) p.loss[0] = put<T1>(p.mean ? sum / count : sum);
+  if (p.count) p.count[0] = 1 / count;
+}
 
 KERNEL(loss_rows, loss_job)
 {
@@ -49,32 +64,32 @@ KERNEL(loss_rows, loss_job)
     if (p.reduce) p.losses[r] = loss;
     else p.loss[r] = put<T1>(loss);
   }
+  if (!p.joins) return;
+  __syncthreads(); /* all losses are there */
+  join_rows(p);
 }
 
-/* One block: the sum, or the mean over rows that count. */
-KERNEL(loss_join, loss_job)
+KERNEL(loss_join, loss_job) { join_rows(p); }
+
+/* 1 over how many rows count, where the mean is wanted: as found before, or, of few rows, by each block. */
+FN f64 share_of(const loss_job &p)
 {
-  f64 sum = 0, count = 0;
-  for (i64 r = threadIdx.x; r < p.rows; r += blockDim.x) {
-    if (p.losses) sum += (f64)p.losses[r];
-    count += p.target[r] != p.ignore;
-  }
-  sum = block_sum(sum);
-  count = block_sum(count);
-  if (threadIdx.x) return;
-  if (p.loss) p.loss[0] = put<T1>(p.mean ? sum / count : sum);
-  if (p.count) p.count[0] = 1 / count;
+  if (!p.mean || p.count) return p.mean ? p.count[0] : 1;
+  f64 count = 0;
+  for (i64 r = threadIdx.x; r < p.rows; r += blockDim.x) count += p.target[r] != p.ignore;
+  return 1 / block_sum(count);
 }
 
 /* (softmax(x) - [class]) * g / count */
 KERNEL(loss_grad, loss_job)
 {
+  const f64 share = share_of(p);
   for (i64 r = FIRST_ROW; r < p.rows; r += ROW_STEP) {
     const T0 *x = p.x + r * p.n;
     const int shift = SHIFT_OF(r);
     const i64 t = p.target[r];
     const bool counts = t != p.ignore;
-    const A lse = p.lse[r], scale = (A)((f64)get(p.g[p.reduce ? 0 : r]) * (p.mean ? p.count[0] : 1));
+    const A lse = p.lse[r], scale = (A)((f64)get(p.g[p.reduce ? 0 : r]) * share);
 #pragma unroll 4
     for (int k = 0; k < PACKS(p.n); k++) {
       const place at = PACK_AT(k);
