@@ -357,6 +357,7 @@ const char *const cni_op_names[] = {
     "linalg_vecdot",
     "linalg_vector_norm",
     "linear",
+    "linear_gelu",
     "linear_step",
     "linspace",
     "lion_update",
@@ -423,6 +424,7 @@ const char *const cni_op_names[] = {
     "mish",
     "mm",
     "mm_dtype",
+    "mm_gelu_backward",
     "mode",
     "movedim",
     "mse_loss",
@@ -1160,6 +1162,8 @@ const char *const cni_op_docs[] = {
     "Norm of order ord: (sum |x|^ord)^(1/ord); the number of non-zeros for 0, the largest or "
     "smallest |x| for inf and -inf.",
     "input x weight^T + bias: (..., k) with weight (n, k) and bias (n) gives (..., n).",
+    "gelu, in its tanh form, of linear, and linear's result, or nothing without keep: graphs are "
+    "rewritten to it where a device's product does both.",
     "linear(normed input, weight, bias), then its activation (none, gelu, gelu_tanh, relu, silu),"
     " to which other is added or by which it is multiplied (join: none, add, mul). norm: none, "
     "layer or rms, over the last dimension. steady: nothing that was queued just before writes to"
@@ -1255,6 +1259,8 @@ const char *const cni_op_docs[] = {
     "Product of two matrices: (m, k) x (k, n) gives (m, n).",
     "mm with sums and result in a wider type: int32 of int8 and uint8, float32 of float16 and "
     "bfloat16.",
+    "mm times the slope of gelu, in its tanh form, at pre: what linear_gelu is to gelu's "
+    "gradient.",
     "The element that occurs most often along a dimension, the smallest of several, and its last "
     "index.",
     "Dimensions moved from source to destination; the others keep their order.",
@@ -6073,6 +6079,17 @@ cn_tensor *cn_linear(cn_tensor *input, cn_tensor *weight, cn_tensor *bias)
   return cni_apply1(CNI_OP_linear, args, 3, NULL);
 }
 
+int cn_linear_gelu(cn_tensor **output, cn_tensor **pre, cn_tensor *input, cn_tensor *weight,
+                   cn_tensor *bias, bool keep)
+{
+  cn_tensor *results[2] = {NULL};
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(weight), cn_v_tensor(bias), cn_v_bool(keep)};
+  int status = cni_applyn(CNI_OP_linear_gelu, args, 4, results, 2);
+  if (output) *output = results[0];
+  if (pre) *pre = results[1];
+  return status;
+}
+
 cn_tensor *cn_linear_step_with(cn_tensor *input, cn_tensor *weight, cn_tensor *bias,
                                cn_tensor *norm_weight, cn_tensor *norm_bias, cn_tensor *other,
                                const cn_linear_step_opts *opts)
@@ -6922,6 +6939,12 @@ cn_tensor *cn_mm_dtype(cn_tensor *input, cn_tensor *mat2, cn_dtype out_dtype)
 {
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(mat2), cn_v_int(out_dtype)};
   return cni_apply1(CNI_OP_mm_dtype, args, 3, NULL);
+}
+
+cn_tensor *cn_mm_gelu_backward(cn_tensor *input, cn_tensor *mat2, cn_tensor *pre)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(mat2), cn_v_tensor(pre)};
+  return cni_apply1(CNI_OP_mm_gelu_backward, args, 3, NULL);
 }
 
 int cn_mode_with(cn_tensor **values, cn_tensor **indices, cn_tensor *input,

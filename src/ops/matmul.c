@@ -257,6 +257,49 @@ static int linear_decompose(cn_call *c)
   return cn_err();
 }
 
+/* ---- products with a gelu: what graphs are rewritten to ---- */
+
+/* linear_gelu(input, weight, bias, keep) -> (output, pre) */
+static int linear_gelu_infer(cn_call *c)
+{
+  const int64_t none = 0;
+  int status = linear_infer(c);
+  const cn_spec *y = &c->spec[0];
+  if (!status && !cni_dtype_is_float(y->dtype)) return cn_call_fail(c, CN_ERR_DTYPE, "takes floating-point numbers");
+  if (status) return status;
+  return cni_arg_bool(c->args, 3) ? cn_call_result(c, 1, y->dtype, y->ndim, y->shape)
+                                  : cn_call_result(c, 1, y->dtype, 1, &none);
+}
+
+static int linear_gelu_decompose(cn_call *c)
+{
+  cn_tensor *pre = cn_linear(c->in[0], c->in[1], c->in[2]);
+  c->out[0] = cn_gelu(pre, .approximate = "tanh");
+  c->out[1] = cni_arg_bool(c->args, 3) ? pre : cn_empty(CN_SHAPE(0), .dtype = cn_dtype_of(pre), .device = c->device);
+  return cn_err();
+}
+
+/* mm_gelu_backward(input (m, k), mat2 (k, n), pre (m, n)) */
+static int mm_gelu_backward_infer(cn_call *c)
+{
+  const cn_desc *a = &c->in[0]->d, *b = &c->in[1]->d, *pre = &c->in[2]->d;
+  bool fit = a->ndim == 2 && b->ndim == 2 && a->shape[1] == b->shape[0];
+  if (!fit) return cannot_multiply(c, c->in[0], c->in[1]);
+  const int64_t shape[2] = {a->shape[0], b->shape[1]};
+  int status = check_types(c, 0, 3);
+  if (status) return status;
+  if (!cni_same_shape(2, shape, pre->ndim, pre->shape) || !cni_dtype_is_float(a->dtype))
+    return cn_call_fail(c, CN_ERR_SHAPE, "pre must be floating-point, of the product's shape");
+  return cn_call_result(c, 0, a->dtype, 2, shape);
+}
+
+static int mm_gelu_backward_decompose(cn_call *c)
+{
+  cn_tensor *in[] = {cn_mm(c->in[0], c->in[1]), c->in[2]};
+  cn_pointwise(c->out, 1, in, 2, "2||gelu_tanh_slope 1;mul 0 2|3", NULL, 0);
+  return cn_err();
+}
+
 /* ---- vectors ---- */
 
 /* mv(input (m, k), vec (k)) */
@@ -395,6 +438,14 @@ const cn_op cni_matmul_ops[] = {
    .doc = "input x weight^T + bias: (..., k) with weight (n, k) and bias (n) gives (..., n).",
    .infer = linear_infer, .vjp = linear_vjp, .decompose = linear_decompose,
    .needs = {[0] = CN_IN(1), [1] = CN_IN(0)}},
+  {.sig = "linear_gelu(Tensor input, Tensor weight, Tensor bias, bool keep) -> (Tensor output, Tensor pre) "
+          "; internal tuple",
+   .doc = "gelu, in its tanh form, of linear, and linear's result, or nothing without keep: graphs are rewritten to it "
+          "where a device's product does both.",
+   .flags = CN_OP_NO_GRAD, .infer = linear_gelu_infer, .decompose = linear_gelu_decompose},
+  {.sig = "mm_gelu_backward(Tensor input, Tensor mat2, Tensor pre) -> Tensor ; internal",
+   .doc = "mm times the slope of gelu, in its tanh form, at pre: what linear_gelu is to gelu's gradient.",
+   .flags = CN_OP_NO_GRAD, .infer = mm_gelu_backward_infer, .decompose = mm_gelu_backward_decompose},
   {.sig = "mv(Tensor input, Tensor vec) -> Tensor ; method amp_low_device grad_fn",
    .doc = "Product of a matrix and a vector: (m, k) x (k) gives (m).",
    .flags = CN_OP_COMPOSITE, .decompose = mv_decompose},

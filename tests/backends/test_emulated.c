@@ -415,6 +415,46 @@ static void norms(void **state)
   }
 }
 
+/* A hidden layer with gelu and its gradient: products take the gelus along. in: x, two weights, bias, gradient. */
+static int hidden(cn_tensor **out, cn_tensor *const *in, void *payload)
+{
+  cn_tensor *pre = cn_linear(in[0], in[1], in[2]), *y = cn_gelu(pre, .approximate = "tanh"), *slope = NULL;
+  cn_tensor *g = cn_reshape(in[4], CN_SHAPE(-1, cn_size(in[4], -1)));
+  cn_tensor *both[] = {cn_reshape(cn_mm(g, in[3]), CN_SHAPE(2, 3, 40)), pre};
+  out[0] = cn_linear(y, in[3], NULL);
+  if (payload) cn_pointwise(&slope, 1, both, 2, "2||gelu_tanh_slope 1;mul 0 2|3", NULL, 0);
+  out[1] = payload ? slope : y;
+  return cn_err();
+}
+
+static void gelus(void **state)
+{
+  (void)state;
+  need_device();
+  for (int i = 0; i < 4; i++) {
+    cn_scope *s = cn_scope_begin();
+    const bool backward = i % 2, exact = i / 2;
+    cn_seed(9);
+    cn_tensor *in[5] = {cn_randn(CN_SHAPE(2, 3, 24)), cn_randn(CN_SHAPE(40, 24)), cn_randn(CN_SHAPE(40)),
+                        cn_randn(CN_SHAPE(40, 40)), cn_randn(CN_SHAPE(2, 3, 40))};
+    cn_tensor *want[2], *have[2];
+    for (int k = 0; k < 5; k++) in[k] = there(cn_cast(in[k], CN_BF16));
+    cn_graph *g = cn_trace(hidden, 2, in, 5, backward ? &i : NULL);
+    assert_non_null(g);
+    assert_true(cn_graph_optimise(g) >= 0 && cn_graph_fuse(g, exact) >= 0);
+    char *text = cn_graph_to_string(g);
+    assert_int_equal(strstr(text, " linear_gelu(") != NULL, !exact);
+    assert_int_equal(strstr(text, " mm_gelu_backward(") != NULL, backward && !exact);
+    assert_int_equal(strstr(text, " gelu(") == NULL, !exact);
+    cn_string_free(text);
+    assert_int_equal(hidden(want, in, backward ? &i : NULL), 0);
+    assert_int_equal(cn_graph_run(have, g, in), 0);
+    for (int k = 0; k < 2; k++) close_to("gelu with its product", cn_to_device(want[k], CN_CPU), have[k], 0);
+    cn_graph_free(g);
+    cn_scope_end(s);
+  }
+}
+
 /* A step with random numbers and a rate in host memory, recorded at its second run, at five rates. */
 typedef struct stepping {
   cn_tensor *w, *rate;
@@ -559,6 +599,7 @@ int main(int argc, char **argv)
                                      cmocka_unit_test(channels), cmocka_unit_test(blocks), cmocka_unit_test(lines),
                                      cmocka_unit_test(sequences), cmocka_unit_test(ctc),
                                      cmocka_unit_test(places), cmocka_unit_test(images), cmocka_unit_test(recordings),
-                                     cmocka_unit_test(updates), cmocka_unit_test(norms), cmocka_unit_test(draws)};
+                                     cmocka_unit_test(updates), cmocka_unit_test(norms), cmocka_unit_test(draws),
+                                     cmocka_unit_test(gelus)};
   return cmocka_run_group_tests(tests, set_up, NULL);
 }

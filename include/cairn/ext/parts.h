@@ -441,6 +441,12 @@ CN_API cn_tensor *cn_kl_terms(cn_tensor *input, cn_tensor *target, bool log_targ
  * Equal rows keep their order; NaN counts as the largest. */
 CN_API cn_tensor *cn_lexsort_rows(cn_tensor *input);
 
+/* gelu, in its tanh form, of linear, and linear's result, or nothing without keep: graphs are
+ * rewritten to it where a device's product does both.
+ * Results that are not wanted may be NULL. */
+CN_API int cn_linear_gelu(cn_tensor **output, cn_tensor **pre, cn_tensor *input, cn_tensor *weight,
+                          cn_tensor *bias, bool keep);
+
 typedef struct cn_linear_step_opts {
   size_t size;
   const struct cn_guard *guard;
@@ -497,6 +503,9 @@ typedef struct cn_max_pool2d_backward_opts {
 CN_API cn_tensor *cn_max_pool2d_backward_with(cn_tensor *grad, cn_tensor *indices,
                                               const int64_t *input_size, size_t ninput_size,
                                               const cn_max_pool2d_backward_opts *opts);
+
+/* mm times the slope of gelu, in its tanh form, at pre: what linear_gelu is to gelu's gradient. */
+CN_API cn_tensor *cn_mm_gelu_backward(cn_tensor *input, cn_tensor *mat2, cn_tensor *pre);
 
 typedef struct cn_nadam_update_opts {
   size_t size;

@@ -1,7 +1,8 @@
-/* matmul.c: matrix products by cuBLASLt: mm, bmm and linear with its bias, from row-major, column-major or
- * any strides.
+/* matmul.c: matrix products by cuBLASLt: mm, bmm and linear with its bias and a gelu behind it, from row-major,
+ * column-major or any strides.
  *
- * Place in the flow: the kernels "mm", "bmm", "linear", and products inside of other kernels (cni_cuda_multiply).
+ * Place in the flow: the kernels "mm", "bmm", "linear", "linear_gelu", "mm_gelu_backward", and products inside of other
+ * kernels (cni_cuda_multiply).
  * cuBLASLt thinks in columns, so C = A B is asked for as C^T = B^T A^T: a row-major matrix is its own transpose there.
  * What a shape needs, descriptors and algorithm, is made at its first product and kept; large products, and those that
  * many like them follow, try the library's answers then and keep the fastest. Invariants: float32 products are float32
@@ -23,8 +24,15 @@ typedef struct matrix {
 typedef struct shape_key {
   int64_t m, n, k, batch; /* of C^T = A B in cuBLASLt's sense: (m, k) x (k, n) */
   int64_t a_ld, b_ld, d_ld, a_step, b_step, d_step;
-  int32_t dtype, to, device, a_transposed, b_transposed, bias, a_align, b_align, d_align, unused; /* to: d's type */
+  int32_t dtype, to, device, a_transposed, b_transposed, extra, a_align, b_align, d_align, unused; /* to: d's type */
 } shape_key;
+
+/* What becomes of a product's result before it is stored. pre: the values before gelu (its tanh form). */
+enum extra { NOTHING, BIAS, BIAS_GELU, BIAS_GELU_PRE, TIMES_GELU_SLOPE };
+static const cublasLtEpilogue_t epilogues[] = {CUBLASLT_EPILOGUE_DEFAULT, CUBLASLT_EPILOGUE_BIAS,
+                                               CUBLASLT_EPILOGUE_GELU_BIAS, CUBLASLT_EPILOGUE_GELU_AUX_BIAS,
+                                               CUBLASLT_EPILOGUE_DGELU};
+static bool has_pre(int extra) { return extra == BIAS_GELU_PRE || extra == TIMES_GELU_SLOPE; }
 
 /* cuBLASLt's objects for products of one shape; all NULL until made. */
 typedef struct objects {
@@ -157,7 +165,7 @@ static int make_objects(objects *o, const shape_key *k)
 {
   const cni_cuda_blaslt_table *lt = cni_cuda_blaslt();
   cublasOperation_t a = k->a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N, b = k->b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
-  cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_BIAS;
+  cublasLtEpilogue_t epilogue = epilogues[k->extra];
   bool wide = k->dtype == CN_F64;
   cublasStatus_t s = lt->cublasLtMatmulDescCreate(&o->desc, wide ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F,
                                                   wide ? CUDA_R_64F : CUDA_R_32F);
@@ -165,8 +173,10 @@ static int make_objects(objects *o, const shape_key *k)
     s = lt->cublasLtMatmulDescSetAttribute(o->desc, CUBLASLT_MATMUL_DESC_TRANSA, &a, sizeof a);
   if (s == CUBLAS_STATUS_SUCCESS)
     s = lt->cublasLtMatmulDescSetAttribute(o->desc, CUBLASLT_MATMUL_DESC_TRANSB, &b, sizeof b);
-  if (s == CUBLAS_STATUS_SUCCESS && k->bias)
+  if (s == CUBLAS_STATUS_SUCCESS && k->extra)
     s = lt->cublasLtMatmulDescSetAttribute(o->desc, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue);
+  if (s == CUBLAS_STATUS_SUCCESS && has_pre(k->extra))
+    s = lt->cublasLtMatmulDescSetAttribute(o->desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &k->d_ld, sizeof k->d_ld);
   int status = check(s, "describing a product");
   if (!status)
     status = make_layout(&o->a, k, k->dtype, k->a_transposed ? k->k : k->m, k->a_transposed ? k->m : k->k, k->a_ld,
@@ -175,6 +185,25 @@ static int make_objects(objects *o, const shape_key *k)
     status = make_layout(&o->b, k, k->dtype, k->b_transposed ? k->n : k->k, k->b_transposed ? k->k : k->n, k->b_ld,
                          k->b_step);
   return status ? status : make_layout(&o->d, k, k->to, k->m, k->n, k->d_ld, k->d_step);
+}
+
+/* Where the operands of one product lie. */
+typedef struct places {
+  const void *a, *b, *bias;
+  void *d, *pre; /* pre: lies as d does */
+} places;
+
+/* Addresses that are part of the descriptor. */
+static cublasStatus_t set_places(const plan *p, const places *at)
+{
+  const cni_cuda_blaslt_table *lt = cni_cuda_blaslt();
+  cublasStatus_t s = CUBLAS_STATUS_SUCCESS;
+  if (at->bias)
+    s = lt->cublasLtMatmulDescSetAttribute(p->o.desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &at->bias, sizeof at->bias);
+  if (s == CUBLAS_STATUS_SUCCESS && at->pre)
+    s = lt->cublasLtMatmulDescSetAttribute(p->o.desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &at->pre,
+                                           sizeof at->pre);
+  return s;
 }
 
 /* Asks the heuristic for ways, best first as it thinks. CN_REFUSED when it knows none. */
@@ -203,13 +232,7 @@ static int ask(cublasLtMatmulHeuristicResult_t *answers, int *found, cni_cuda_de
   return s != CUBLAS_STATUS_SUCCESS || !*found ? CN_REFUSED : CN_OK;
 }
 
-/* Where the operands of one product lie. */
-typedef struct places {
-  const void *a, *b, *bias;
-  void *d;
-} places;
-
-/* Queues one product. Holds the lock: the bias's address is part of the descriptor. */
+/* Queues one product. Holds the lock: addresses are part of the descriptor. */
 static cublasStatus_t queue(cni_cuda_device *d, const plan *p, const cublasLtMatmulAlgo_t *algo, const places *at)
 {
   const double one_f64 = 1, zero_f64 = 0;
@@ -217,9 +240,7 @@ static cublasStatus_t queue(cni_cuda_device *d, const plan *p, const cublasLtMat
   const cni_cuda_blaslt_table *lt = cni_cuda_blaslt();
   const cni_cuda_queue *q = cni_cuda_now(d);
   bool wide = p->key.dtype == CN_F64;
-  cublasStatus_t s = CUBLAS_STATUS_SUCCESS;
-  if (at->bias)
-    s = lt->cublasLtMatmulDescSetAttribute(p->o.desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &at->bias, sizeof at->bias);
+  cublasStatus_t s = set_places(p, at);
   if (s != CUBLAS_STATUS_SUCCESS) return s;
   return lt->cublasLtMatmul(d->blas, p->o.desc, wide ? (const void *)&one_f64 : &one_f32, at->a, p->o.a, at->b, p->o.b,
                             wide ? (const void *)&zero_f64 : &zero_f32, at->d, p->o.d, at->d, p->o.d, algo,
@@ -288,6 +309,7 @@ static int find_plan(plan **found, cni_cuda_device *d, const shape_key *k, const
   destroy(&p->o);
   *p = (plan){.key = *k};
   int status = make_objects(&p->o, k);
+  if (!status) status = check(set_places(p, at), "describing a product");
   if (!status) status = ask(answers, &n, d, p);
   if (status) {
     destroy(&p->o);
@@ -331,18 +353,25 @@ typedef struct kind {
   double times;
 } kind;
 
-/* out (rows of neighbours) = a x b, with a bias along out's columns. CN_REFUSED: the library knows no way. */
+/* ... and what is done besides: bias lies along out's columns. */
+typedef struct besides {
+  enum extra extra;
+  const void *bias;
+  void *pre;
+} besides;
+
+/* out (rows of neighbours) = a x b. CN_REFUSED: the library knows no way. */
 static int multiply(cni_cuda_device *d, const char *name, kind what, const matrix *a, const matrix *b,
-                    const matrix *out, int64_t batch, const void *bias)
+                    const matrix *out, int64_t batch, besides more)
 {
-  places at = {b->data, a->data, bias, out->data};
+  places at = {b->data, a->data, more.bias, out->data, more.pre};
   plan *p;
   shape_key k;
   memset(&k, 0, sizeof k);
   k.m = out->cols, k.n = out->rows, k.k = a->cols, k.batch = batch;
   k.a_ld = leading(b), k.b_ld = leading(a), k.d_ld = out->row;
   k.a_step = b->step, k.b_step = a->step, k.d_step = out->step;
-  k.dtype = what.dtype, k.to = what.to, k.device = d->index, k.bias = bias != NULL;
+  k.dtype = what.dtype, k.to = what.to, k.device = d->index, k.extra = more.extra;
   k.a_transposed = !by_rows(b), k.b_transposed = !by_rows(a);
   k.a_align = alignment(b->data), k.b_align = alignment(a->data), k.d_align = alignment(out->data);
   if (cni_cuda_looks()) return cni_cuda_look_for(0, make_ready, &k, sizeof k);
@@ -357,10 +386,10 @@ static int multiply(cni_cuda_device *d, const char *name, kind what, const matri
 
 /* The same for a call, which says why it is refused. */
 static int multiply_for(cn_call *c, cni_cuda_device *d, const matrix *a, const matrix *b, const matrix *out,
-                        int64_t batch, const void *bias)
+                        int64_t batch, besides more)
 {
   int dtype = cn_desc_of(c->out[0])->dtype;
-  int status = multiply(d, cni_cuda_host->op_name(c->op), (kind){dtype, dtype, 1}, a, b, out, batch, bias);
+  int status = multiply(d, cni_cuda_host->op_name(c->op), (kind){dtype, dtype, 1}, a, b, out, batch, more);
   return status == CN_REFUSED ? cni_cuda_refuse(c, "cuBLASLt knows no way for these shapes") : status;
 }
 
@@ -389,7 +418,7 @@ static int all_zero(cn_call *c, cni_cuda_device *d)
 }
 
 /* mm(a (m, k), b (k, n)); bmm with a batch in front. */
-static int mm_kernel(cn_call *c)
+static int mm_with(cn_call *c, besides more)
 {
   const cn_desc *ad = cn_desc_of(c->in[0]), *bd = cn_desc_of(c->in[1]), *od = cn_desc_of(c->out[0]);
   const char *name = cni_cuda_host->op_name(c->op);
@@ -403,10 +432,27 @@ static int mm_kernel(cn_call *c)
   out.step = out.rows * out.cols;
   int status = make_usable(d, name, &a, ad);
   if (!status) status = make_usable(d, name, &b, bd);
-  if (!status) status = multiply_for(c, d, &a, &b, &out, od->ndim == 3 ? od->shape[0] : 1, NULL);
+  if (!status) status = multiply_for(c, d, &a, &b, &out, od->ndim == 3 ? od->shape[0] : 1, more);
   if (a.copy) cni_cuda_free(d, a.copy, a.bytes);
   if (b.copy) cni_cuda_free(d, b.copy, b.bytes);
   return status;
+}
+static int mm_kernel(cn_call *c) { return mm_with(c, (besides){NOTHING, NULL, NULL}); }
+
+/* May the library look at this memory while it stores a result of 16 bits? */
+static bool fits_beside(const cn_desc *pre)
+{
+  bool half = pre->dtype == CN_F16 || pre->dtype == CN_BF16;
+  return half && cni_cuda_is_dense(pre) && (uintptr_t)pre->data % 16 == 0 && pre->shape[pre->ndim - 1] % 8 == 0;
+}
+
+/* mm_gelu_backward(a (m, k), b (k, n), pre (m, n)) */
+static int mm_gelu_backward_kernel(cn_call *c)
+{
+  const cn_desc *pre = cn_desc_of(c->in[2]);
+  if (!fits_beside(pre) || !cn_desc_of(c->in[0])->numel)
+    return cni_cuda_refuse(c, "a form that its decomposition does as well");
+  return mm_with(c, (besides){TIMES_GELU_SLOPE, NULL, pre->data});
 }
 
 /* x: (..., k) as (rows, k), where its leading dims are one run. */
@@ -426,7 +472,7 @@ static bool rows_of(matrix *a, const cn_desc *x)
 }
 
 /* linear(input (..., k), weight (n, k), bias (n) or absent). Other forms are left to the decomposition. */
-static int linear_kernel(cn_call *c)
+static int linear_with(cn_call *c, besides more)
 {
   const cn_desc *x = cn_desc_of(c->in[0]), *w = cn_desc_of(c->in[1]), *od = cn_desc_of(c->out[0]);
   const cn_desc *bias = c->in[2] ? cn_desc_of(c->in[2]) : NULL;
@@ -451,10 +497,26 @@ static int linear_kernel(cn_call *c)
          out = {.data = od->data, .rows = a.rows, .cols = w->shape[0], .row = w->shape[0], .col = 1};
   int status = make_usable(d, name, &a, &flat);
   if (!status) status = make_usable(d, name, &b, &transposed);
-  if (!status) status = multiply_for(c, d, &a, &b, &out, 1, bias ? bias->data : NULL);
+  more.bias = bias ? bias->data : NULL;
+  if (!status) status = multiply_for(c, d, &a, &b, &out, 1, more);
   if (a.copy) cni_cuda_free(d, a.copy, a.bytes);
   if (b.copy) cni_cuda_free(d, b.copy, b.bytes);
   return status;
+}
+
+static int linear_kernel(cn_call *c)
+{
+  return linear_with(c, (besides){c->in[2] ? BIAS : NOTHING, NULL, NULL});
+}
+
+/* linear_gelu(input, weight, bias, keep) -> (output, pre) */
+static int linear_gelu_kernel(cn_call *c)
+{
+  const cn_desc *y = cn_desc_of(c->out[0]), *pre = cn_desc_of(c->out[1]);
+  bool keep = c->args[3].u.i != 0;
+  if (!fits_beside(y) || (keep && !fits_beside(pre)))
+    return cni_cuda_refuse(c, "a form that its decomposition does as well");
+  return linear_with(c, (besides){keep ? BIAS_GELU_PRE : BIAS_GELU, NULL, keep ? pre->data : NULL});
 }
 
 /* ---- without the library ---- */
@@ -501,7 +563,7 @@ int cni_cuda_multiply(cni_cuda_device *d, const char *name, const cni_cuda_produ
   matrix b = {.data = (void *)(uintptr_t)p->b, .rows = p->k, .cols = p->n, .row = p->b_row, .col = p->b_col};
   matrix y = {.data = p->y, .rows = p->m, .cols = p->n, .row = p->y_row, .col = 1};
   kind what = {p->dtype, p->to, p->times};
-  int status = cni_cuda_blaslt() ? multiply(d, name, what, &a, &b, &y, 1, NULL) : CN_REFUSED;
+  int status = cni_cuda_blaslt() ? multiply(d, name, what, &a, &b, &y, 1, (besides){NOTHING, NULL, NULL}) : CN_REFUSED;
   if (status != CN_REFUSED) return status;
   plain j = {a.data, b.data, y.data, p->m, p->n, p->k, 1, a.row, a.col, 0, b.row, b.col, 0, y.row, 1, 0};
   return run_plain(d, name, &j, p->dtype, p->to);
@@ -513,5 +575,7 @@ const cn_kernel cni_cuda_matmul_kernels[] = {
     {"bmm", "cublaslt", mm_kernel},
     {"bmm", "gemm.cu", plain_kernel},
     {"linear", "cublaslt", linear_kernel},
+    {"linear_gelu", "cublaslt", linear_gelu_kernel},
+    {"mm_gelu_backward", "cublaslt", mm_gelu_backward_kernel},
     {NULL, NULL, NULL},
 };

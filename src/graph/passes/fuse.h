@@ -24,6 +24,8 @@ bool cni_has_kernels(const cni_opinfo *info, cn_device device); /* ... of its ow
 int cni_norms_join(cn_graph *g, bool exact);
 /* add_norms.c: layer and RMS norms with the additions and casts around them become one node each; likewise. */
 int cni_add_norms_join(cn_graph *g);
+/* gelus.c: gelus with the products before them; likewise. */
+int cni_gelus_join(cn_graph *g, bool exact);
 /* What a node is as a part; *steps: how many it has. */
 enum cni_part_kind cni_fuse_part(const cn_graph *g, const cni_gnode *n, int *steps);
 /* A group as a program: its inputs are values of the graph. */
