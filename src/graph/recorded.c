@@ -1,8 +1,9 @@
 /* recorded.c: runs of a plan that the device records once and repeats: a training step as one launch.
  *
  * Place in the flow: run.c -> cni_run_recorded. A context's first run goes node by node, which times algorithms; before
- * it the device may look through its nodes, and compile kernels meanwhile (cn_backend.rehearse); at the second the device's nodes are recorded over memory that stays (cn_backend.record_begin), and
- * from then on a run is: nodes in host memory (rates, step counts), one launch, fresh memory for what is handed out.
+ * it the device may look through its nodes, and compile kernels meanwhile (cn_backend.rehearse); at the second the
+ * device's nodes are recorded over memory that stays (cn_backend.record_begin), and from then on a run is: nodes in
+ * host memory (rates, step counts), one launch, fresh memory for what is handed out.
  * What differs from run to run is never in the recording: inputs are copied into its own memory; tensors in host memory
  * that the device reads, inputs among them, and where random numbers begin, are numbers in device memory, sent with
  * each launch.
