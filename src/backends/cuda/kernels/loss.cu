@@ -10,7 +10,7 @@
 #include "rows.cuh"
 
 typedef wide_of<T0>::type A;
-enum { SHORT = sizeof(T0) == 2, V = 16 / sizeof(T0) };
+enum { SHORT = sizeof(T0) == 2, V = 16 / sizeof(T0), AT_ONCE = N > 0 && N < 4 ? N : 4 };
 #include "exponent.cuh"
 
 struct loss_job {
@@ -49,9 +49,15 @@ KERNEL(loss_rows, loss_job)
     const T0 *x = p.x + r * p.n;
     const int shift = SHIFT_OF(r);
     exponentials all = {least(), 0};
-#pragma unroll 4
-    for (int k = 0; k < PACKS(p.n); k++)
-      add_pack<T0, V>(all, load_pack<T0, V>(x, PACK_AT(k), p.n, p.aligned, put<T0>(least())));
+    for (int k = 0; k < PACKS(p.n); k += AT_ONCE) { /* read together, before any of them is waited for */
+      pack<T0, V> e[AT_ONCE];
+#pragma unroll
+      for (int i = 0; i < AT_ONCE; i++)
+        e[i] = load_pack<T0, V>(x, PACK_AT(k + i), p.n, p.aligned, put<T0>(least()));
+#pragma unroll
+      for (int i = 0; i < AT_ONCE; i++)
+        if (i == 0 || k + i < PACKS(p.n)) add_pack<T0, V>(all, e[i]);
+    }
     all = join(all);
     if (GROUP_LANE) continue;
     const i64 t = p.target[r];
