@@ -2,8 +2,9 @@
  *
  * Place in the flow: plan.c asks, after shapes are known and before memory is placed. Nodes that only make what states
  * end up with go behind all that can fail: so a run that fails has changed nothing, and such a node may write straight
- * into the state when nobody reads the old value after it. Invariant: the order stays one in which values are made
- * before they are read. */
+ * into the state when nobody reads the old value after it. On devices casts of weights that are read more than once, or
+ * are small, come first: a device that records work does them together. Invariant: the order stays one in which values
+ * are made before they are read. */
 #include <cairn/ext/backend.h>
 #include <string.h>
 
@@ -71,16 +72,41 @@ int cni_find_tail(bool *tail, const cn_graph *g)
   return CN_OK;
 }
 
+enum { EARLY, BETWEEN, LATE }; /* where in the order a node goes */
+static const size_t small_cast = 64 << 10; /* bytes that may lie about for longer */
+
+/* Per node, whether it casts a weight that has to lie there for long anyway. Reads of values are counted in `reads`. */
+static void find_early(uint8_t *where, int *reads, const cni_plan *p, const cn_graph *g)
+{
+  for (size_t i = 0; i < g->nnodes; i++)
+    for (int k = 0; k < g->nodes[i].nin; k++)
+      if (g->nodes[i].in[k] >= 0) reads[g->nodes[i].in[k]]++;
+  for (size_t i = 0; i < g->nnodes; i++) {
+    const cni_gnode *n = &g->nodes[i];
+    if (n->info->id != CNI_OP_cast || where[i] == LATE || g->values[n->out[0]].device == CN_CPU) continue;
+    const cni_planned *y = &p->values[n->out[0]];
+    const cni_gvalue *x = &g->values[n->in[0]];
+    bool weight = x->kind == CNI_VALUE_STATE && x->device == g->values[n->out[0]].device;
+    if (weight && (reads[n->out[0]] > 1 || y->size <= small_cast)) where[i] = EARLY;
+  }
+}
+
 static int put_in_order(cni_plan *p, const cn_graph *g)
 {
+  size_t bytes = g->nvalues * sizeof(int) + 1;
   bool *tail = cni_alloc_zero(g->nnodes + 1);
-  int status = tail ? cni_find_tail(tail, g) : CN_ERR_MEMORY;
+  uint8_t *where = tail ? cni_alloc_zero(g->nnodes + 1) : NULL;
+  int *reads = where ? cni_alloc_zero(bytes) : NULL, status = reads ? cni_find_tail(tail, g) : CN_ERR_MEMORY;
   if (!status) {
     size_t at = 0;
-    for (int last = 0; last < 2; last++)
+    for (size_t i = 0; i < g->nnodes; i++) where[i] = tail[i] ? LATE : BETWEEN;
+    find_early(where, reads, p, g);
+    for (int now = EARLY; now <= LATE; now++)
       for (size_t i = 0; i < g->nnodes; i++)
-        if (tail[i] == (last == 1)) p->order[at++] = (int)i, p->commit += !last;
+        if (where[i] == now) p->order[at++] = (int)i, p->commit += now != LATE;
   }
+  cni_free(reads, bytes);
+  cni_free(where, g->nnodes + 1);
   cni_free(tail, g->nnodes + 1);
   return status;
 }

@@ -455,6 +455,45 @@ static void gelus(void **state)
   }
 }
 
+/* Weights in float32, of sizes that differ, which are cast and read twice: recorded work casts them together. They are
+ * written behind that. payload: four of them, (9, 9) or (40, 9, 9). */
+static int uses_casts(cn_tensor **out, cn_tensor *const *in, void *payload)
+{
+  cn_tensor **w = payload, *y = cn_cast(in[0], CN_BF16);
+  for (int i = 0; i < 4; i++) {
+    cn_tensor *low = cn_cast(w[i], CN_BF16);
+    y = cn_mul(cn_add(y, low), low);
+  }
+  for (int i = 0; i < 4; i++) cn_add_(w[i], cn_num(0.5));
+  out[0] = cn_cast(cn_sum(y), CN_F32);
+  return cn_err();
+}
+
+static void casts(void **state)
+{
+  (void)state;
+  need_device();
+  cn_scope *s = cn_scope_begin();
+  cn_seed(3);
+  cn_tensor *x = there(cn_randn(CN_SHAPE(9, 9))), *eager[4], *traced[4], *want, *have;
+  for (int i = 0; i < 4; i++) {
+    cn_tensor *w = i == 2 ? cn_randn(CN_SHAPE(40, 9, 9)) : cn_randn(CN_SHAPE(9, 9));
+    eager[i] = there(w), traced[i] = there(w);
+  }
+  cn_graph *g = cn_trace(uses_casts, 1, &x, 1, traced);
+  assert_non_null(g);
+  assert_true(cn_graph_optimise(g) >= 0);
+  size_t before = cni_recorded_runs();
+  for (int i = 0; i < 5; i++) {
+    assert_int_equal(uses_casts(&want, &x, eager), 0);
+    assert_int_equal(cn_graph_run(&have, g, &x), 0);
+    close_to("casts of weights", cn_to_device(want, CN_CPU), have, 0);
+  }
+  assert_int_equal(cni_recorded_runs() - before, 4);
+  cn_graph_free(g);
+  cn_scope_end(s);
+}
+
 /* A step with random numbers and a rate in host memory, recorded at its second run, at five rates. */
 typedef struct stepping {
   cn_tensor *w, *rate;
@@ -600,6 +639,6 @@ int main(int argc, char **argv)
                                      cmocka_unit_test(sequences), cmocka_unit_test(ctc),
                                      cmocka_unit_test(places), cmocka_unit_test(images), cmocka_unit_test(recordings),
                                      cmocka_unit_test(updates), cmocka_unit_test(norms), cmocka_unit_test(draws),
-                                     cmocka_unit_test(gelus)};
+                                     cmocka_unit_test(gelus), cmocka_unit_test(casts)};
   return cmocka_run_group_tests(tests, set_up, NULL);
 }

@@ -64,9 +64,14 @@ static int run(cni_cuda_device *d, const char *name, cn_source *s)
   return status;
 }
 
-/* ---- updates that are recorded: one launch for those of several parameters ---- */
+/* ---- updates and casts that are recorded: one launch for those of several parameters ---- */
 
-enum { ARGUMENTS = 4096 }; /* bytes of a kernel's */
+enum { ARGUMENTS = 4096, MOST_CASTS = 64, ALIKE = 16 }; /* bytes of a kernel's arguments */
+
+/* Bytes from begin to end - 1. */
+typedef struct range {
+  const char *begin, *end;
+} range;
 
 /* Those that wait to be launched together: they write to different memory, and have the same code. */
 static _Thread_local struct {
@@ -77,6 +82,7 @@ static _Thread_local struct {
   int n, vector, nout;
   size_t size;  /* of one's arguments */
   int64_t most; /* elements */
+  range reads[MOST_CASTS]; /* of casts: nobody may write there */
   _Alignas(16) char loops[ARGUMENTS];
 } waiting;
 
@@ -172,6 +178,39 @@ static int copy_kernel(cn_call *c)
                             cn_desc_of(c->in[c->nin - 1]));
 }
 
+static range range_of(const cn_desc *d)
+{
+  return (range){d->data, (const char *)d->data + cn_element_bytes(d->dtype, d->numel)};
+}
+
+/* cast: of dense memory, in recorded work, with others of its kind and about its size. */
+static int cast_kernel(cn_call *c)
+{
+  const cn_desc *to = cn_desc_of(c->out[0]), *from = cn_desc_of(c->in[0]);
+  cni_cuda_device *d = cni_cuda_use(c->device & 0xff);
+  if (!d) return CN_ERR_DEVICE;
+  bool waits = cni_cuda_records(d) && from->device == to->device && !from->weak && to->numel &&
+               cni_cuda_is_dense(to) && cni_cuda_is_dense(from);
+  if (!waits) return copy_kernel(c);
+  cn_source source; /* all but its size is set by the host */
+  source.size = sizeof source;
+  int status = cni_cuda_host->copy_source(&source, to, from, CN_LANG_CUDA);
+  if (status) return status;
+  const range written = range_of(to);
+  bool apart = waiting.n >= MOST_CASTS || to->numel > waiting.most * ALIKE || to->numel * ALIKE < waiting.most;
+  for (int i = 0; i < waiting.n && waiting.key == source.key; i++)
+    apart = apart || (written.begin < waiting.reads[i].end && waiting.reads[i].begin < written.end);
+  if (waiting.n && apart) status = cni_cuda_flush();
+  bool alone = !source.flat || source.by_pointer;
+  if (!status && alone) status = cni_cuda_of(c) ? run_source(d, "cast", &source) : CN_ERR_DEVICE;
+  else if (!status) {
+    status = wait_for_more(d, "cast", &source);
+    if (!status) waiting.reads[waiting.n - 1] = range_of(from);
+  }
+  cni_cuda_host->source_free(&source);
+  return status;
+}
+
 /* In a graph: what cannot be a view is copied, as the input's shape sees the result's memory, which is row-major. */
 static int reshape_kernel(cn_call *c)
 {
@@ -213,7 +252,7 @@ const cn_kernel cni_cuda_pointwise_kernels[] = {
     {"contiguous", "nvrtc", copy_kernel},
     {"reshape", "nvrtc", reshape_kernel},
     {"channels_last", "nvrtc", copy_kernel},
-    {"cast", "nvrtc", copy_kernel},
+    {"cast", "nvrtc", cast_kernel},
     {"fill", "nvrtc", copy_kernel},
     {"full", "nvrtc", full_kernel},
     {"full_like", "nvrtc", full_kernel},
