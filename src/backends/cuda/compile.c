@@ -194,23 +194,23 @@ static int remember(uint64_t key, CUfunction function)
 /* ---- ahead (ahead.c) ---- */
 
 /* A text that is compiled by another thread; it follows. */
-typedef struct wanted {
+typedef struct later {
   uint64_t key;
   cni_cuda_maths maths;
   char entry[64];
-} wanted;
+} later;
 
 static void make_ahead(cni_cuda_device *d, void *payload)
 {
-  const wanted *w = payload;
+  const later *w = payload;
   CUfunction function;
   if (!make(&function, d, (const char *)(w + 1), w->maths, NULL, w->entry)) remember(w->key, function);
 }
 
 static int look_for(uint64_t key, const char *entry, cni_cuda_maths maths, const char *source)
 {
-  size_t length = strlen(source) + 1, size = sizeof(wanted) + length;
-  wanted *w = cni_cuda_host->memory(size);
+  size_t length = strlen(source) + 1, size = sizeof(later) + length;
+  later *w = cni_cuda_host->memory(size);
   if (!w) return CN_ERR_MEMORY;
   memset(w, 0, sizeof *w);
   w->key = key;

@@ -52,9 +52,10 @@ enum {
   WAYS = 8,
   MOST_ALIGN = 256,
   ANSWERS = 8, /* tried where a product has at least TRIED_FROM multiplications, each REPEATS times */
-  REPEATS = 3
+  REPEATS = 3,
+  SMALL_K = 512
 };
-static const double TRIED_FROM = 1e9;
+static const double TRIED_FROM = 1e9, SMALL = 1 << 20;
 static plan table[PLANS]; /* by hash, WAYS places for each; a newer shape takes the oldest one's */
 static uint64_t made;     /* plans so far */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the table, and while a product of it is queued */
@@ -273,14 +274,32 @@ static bool worth_trying(const shape_key *k, double times)
   return times * (double)k->m * (double)k->n * (double)k->k * (double)k->batch >= TRIED_FROM;
 }
 
-/* The fastest of the answers, tried on the operands of the first product; the first one where none can be timed. */
+/* Is it so small that a second kernel, which adds up parts of the sums, takes longer than they do? */
+static bool is_small(const shape_key *k)
+{
+  return k->k <= SMALL_K && (double)k->m * (double)k->n * (double)k->k * (double)k->batch <= SMALL;
+}
+
+static bool splits(const cublasLtMatmulAlgo_t *algo)
+{
+  int32_t parts = 1;
+  size_t size = 0;
+  cublasStatus_t s = cni_cuda_blaslt()->cublasLtMatmulAlgoConfigGetAttribute(algo, CUBLASLT_ALGO_CONFIG_SPLITK_NUM,
+                                                                             &parts, sizeof parts, &size);
+  return s == CUBLAS_STATUS_SUCCESS && parts > 1;
+}
+
+/* The fastest of the answers, tried on the operands of the first product; the first one where none can be timed, or
+ * the first of one kernel where the product is small. */
 static void choose(plan *p, cni_cuda_device *d, const cublasLtMatmulHeuristicResult_t *answers, int n, const places *at,
                    double times)
 {
   const cni_cuda_driver_table *cu = cni_cuda_driver();
   CUevent begin = NULL, end = NULL;
   float best = -1;
-  p->algo = answers[0].algo;
+  int first = 0;
+  while (is_small(&p->key) && first < n - 1 && splits(&answers[first].algo)) first++;
+  p->algo = answers[splits(&answers[first].algo) ? 0 : first].algo;
   if (n < 2 || !worth_trying(&p->key, times) || cni_cuda_records(d)) return;
   if (cu->cuEventCreate(&begin, CU_EVENT_DEFAULT) == CUDA_SUCCESS &&
       cu->cuEventCreate(&end, CU_EVENT_DEFAULT) == CUDA_SUCCESS)
