@@ -265,11 +265,11 @@ static int adaptive_max_infer(cn_call *c)
   return status ? status : image_result(c, 1, CN_I64, y->ndim, y->shape);
 }
 
-/* A gradient of one number a channel does not show the image's memory order; the result that was made of it does. */
+/* A gradient of one number a channel does not show the image's memory order, so the image is kept, as in PyTorch. */
 static int adaptive_vjp(cn_vjp *v)
 {
   v->gin[0] = cn_adaptive_avg_pool2d_backward(v->g[0], v->in_meta[0].shape, (size_t)v->in_meta[0].ndim,
-                                              .channels_last = cni_is_like_channels_last(&v->out[0]->d));
+                                              .channels_last = cni_is_like_channels_last(&v->in[0]->d));
   return cn_err();
 }
 
@@ -321,7 +321,7 @@ const cn_op cni_pool_ops[] = {
   {.sig = "adaptive_avg_pool2d(Tensor input, int[2] output_size) -> Tensor ; nn grad_fn_AdaptiveAvgPool2DBackward0",
    .doc = "The means of output_size windows that cover an image (N, C, H, W) or (C, H, W): window i of n goes from "
           "floor(i * H / n) to ceil((i + 1) * H / n).",
-   .infer = adaptive_infer, .vjp = adaptive_vjp, .needs = {[0] = CN_OUT(0)}},
+   .infer = adaptive_infer, .vjp = adaptive_vjp, .needs = {[0] = CN_IN(0)}},
   {.sig = "adaptive_max_pool2d_with_indices(Tensor input, int[2] output_size) -> (Tensor output, Tensor indices) ; nn "
           "tuple",
    .doc = "The largest elements of output_size windows that cover an image (see adaptive_avg_pool2d), and where in its "
