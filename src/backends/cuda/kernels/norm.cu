@@ -107,7 +107,7 @@ KERNEL(norm_forward, norm_job)
       pack<T0, V> e = first_read(row, k);
       if (ADDS) {
         e = added(e, load_pack<T2, V>(p.g + r * p.n, PACK_AT(k), p.n, p.aligned, put<T2>(0)));
-        store_pack<T0, V>(p.sum + r * p.n, PACK_AT(k), p.n, p.aligned, e);
+        if (!KEPT) store_pack<T0, V>(p.sum + r * p.n, PACK_AT(k), p.n, p.aligned, e);
         keep(row, k, e);
       }
       if (N <= 0 && PACK_AT(k) < p.n) count += (A)inside(PACK_AT(k), p.n);
@@ -145,6 +145,8 @@ KERNEL(norm_forward, norm_job)
         if (WEIGHT) v[i] *= (A)get(w.v[i]);
         if (BIAS) v[i] += (A)get(b.v[i]);
       }
+      if (KEPT && ADDS) /* not before: it would hold up what is read after it */
+        store_pack<T0, V>(p.sum + r * p.n, at, p.n, p.aligned, e);
       store_pack<T3, V>(p.y + r * p.n, at, p.n, p.aligned, result_of<T3>::of(v));
     }
   }
