@@ -20,6 +20,7 @@
 #include <cairn/module.hpp>
 #include <cairn/names.hpp>
 #include <cairn/optim.hpp>
+#include <cairn/recording.hpp>
 #include <cairn/system.hpp>
 #include <cairn/tensor.hpp>
 #include <cairn/train.hpp>
