@@ -5,76 +5,13 @@
  * Pointwise results must be equal bit for bit when this CPU fuses multiply-adds as the GPU does; sums and
  * products add in another order and are compared with a tolerance. */
 #define _POSIX_C_SOURCE 200809L /* setenv */
-#include "test.h"
+#include "on_cuda.h"
 
-#include <cairn/cairn.h>
 #include <cairn/ext/parts.h>
-#include <cairn/kw.h>
-#include <math.h>
-#include <stdio.h>
 
 #include "backends/cpu/isa.h"
 
-static cn_device gpu;
-
-static int set_up(void **state)
-{
-  (void)state;
-  if (cn_device_count("cuda") > 0) gpu = cn_device_find("cuda");
-  return cn_err();
-}
-
-/* Ends the test when there is nothing to test. */
-static void need_gpu(void **state)
-{
-  (void)state;
-  if (gpu) return;
-  SKIP_TEST("no CUDA device");
-}
-
-static void fine(void)
-{
-  if (cn_err()) print_error("%s\n", cn_err_message());
-  assert_int_equal(cn_err(), 0);
-}
-
-static cn_tensor *there(cn_tensor *x) { return cn_to_device(x, gpu); }
-
-static double *numbers(cn_tensor *x, int64_t *n)
-{
-  cn_tensor *y = cn_cast(cn_to_device(x, CN_CPU), CN_F64);
-  fine();
-  *n = cn_numel(y);
-  double *values = malloc((size_t)(*n + 1) * sizeof *values);
-  assert_int_equal(cn_to_data(values, (size_t)*n * sizeof *values, y), 0);
-  return values;
-}
-
-/* b has a's type, shape and, within tol relative to 1 + |a|, its values. */
-static void close_to(const char *what, cn_tensor *a, cn_tensor *b, double tol)
-{
-  int64_t n, m;
-  fine();
-  assert_int_equal(cn_dtype_of(a), cn_dtype_of(b));
-  assert_int_equal(cn_ndim(a), cn_ndim(b));
-  for (int i = 0; i < cn_ndim(a); i++) assert_int_equal(cn_size(a, i), cn_size(b, i));
-  double *x = numbers(a, &n), *y = numbers(b, &m);
-  assert_int_equal(n, m);
-  for (int64_t i = 0; i < n; i++) {
-    if (x[i] == y[i] || (isnan(x[i]) && isnan(y[i]))) continue;
-    if (!(fabs(x[i] - y[i]) <= tol * (1 + fabs(x[i]))))
-      fail_msg("%s: element %lld is %.9g, not %.9g", what, (long long)i, y[i], x[i]);
-  }
-  free(x);
-  free(y);
-}
-
 static double exact(void) { return cni_cpu_isa() >= CNI_ISA_AVX2 ? 0 : 1e-6; }
-
-static double rough(cn_dtype dtype)
-{
-  return dtype == CN_F64 ? 1e-12 : dtype == CN_F32 ? 2e-5 : dtype == CN_F16 ? 4e-3 : 3e-2;
-}
 
 /* ---- devices, memory ---- */
 
@@ -91,7 +28,8 @@ static void without_device(void **state)
 
 static void information(void **state)
 {
-  need_gpu(state);
+  (void)state;
+  need_gpu();
   cn_device_info info;
   assert_int_equal(cn_device_info_get(&info, gpu), 0);
   print_message("%s, %s, %d multiprocessors, %.1f GiB\n", info.name, info.arch, info.units,
@@ -101,7 +39,8 @@ static void information(void **state)
 
 static void copies(void **state)
 {
-  need_gpu(state);
+  (void)state;
+  need_gpu();
   cn_scope *s = cn_scope_begin();
   cn_tensor *x = cn_randn(CN_SHAPE(37, 21)), *y = there(x);
   assert_int_equal(cn_device_of(y), gpu);
@@ -128,7 +67,8 @@ static void copies(void **state)
 
 static void pinned(void **state)
 {
-  need_gpu(state);
+  (void)state;
+  need_gpu();
   cn_scope *s = cn_scope_begin();
   cn_tensor *x = cn_randn(CN_SHAPE(301, 77)), *p = cn_pin_memory(x, gpu);
   fine();
@@ -146,7 +86,8 @@ static void pinned(void **state)
 /* Blocks are given back while copies from them are queued behind slow work, and taken again, in several sizes. */
 static void pinned_reuse(void **state)
 {
-  need_gpu(state);
+  (void)state;
+  need_gpu();
   enum { ROUNDS = 200, N = 300000 };
   cn_tensor *copies[ROUNDS] = {NULL}, *busy = NULL;
   cn_scope *s = cn_scope_begin();
@@ -174,7 +115,8 @@ static void pinned_reuse(void **state)
 
 static void pinned_batches(void **state)
 {
-  need_gpu(state);
+  (void)state;
+  need_gpu();
   for (int no_pin = 0; no_pin < 2; no_pin++) {
     cn_loader *here = cn_loader_new(cn_digits(CN_TRAIN), .batch = 64, .shuffle = true, .seed = 3);
     cn_loader *gone = cn_loader_new(cn_digits(CN_TRAIN), .batch = 64, .shuffle = true, .seed = 3, .workers = 2,
@@ -195,7 +137,8 @@ static void pinned_batches(void **state)
 
 static void casts(void **state)
 {
-  need_gpu(state);
+  (void)state;
+  need_gpu();
   static const cn_dtype types[] = {CN_F64, CN_F16, CN_BF16, CN_I64, CN_I32,  CN_I16,    CN_I8,
                                    CN_U8,  CN_U16, CN_U32,  CN_U64, CN_BOOL, CN_F8E4M3, CN_F8E5M2};
   for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
@@ -229,7 +172,8 @@ static const struct {
 
 static void pointwise(void **state)
 {
-  need_gpu(state);
+  (void)state;
+  need_gpu();
   static const cn_dtype types[] = {CN_F32, CN_F64, CN_BF16, CN_F16};
   cn_seed(1);
   for (size_t k = 0; k < sizeof unary / sizeof *unary; k++)
@@ -243,7 +187,8 @@ static void pointwise(void **state)
 
 static void broadcasts(void **state)
 {
-  need_gpu(state);
+  (void)state;
+  need_gpu();
   cn_scope *s = cn_scope_begin();
   cn_tensor *x = cn_randn(CN_SHAPE(6, 31, 17)), *row = cn_randn(CN_SHAPE(17)),
             *col = cn_randn(CN_SHAPE(31, 1));
@@ -270,7 +215,8 @@ static void broadcasts(void **state)
 
 static void integers(void **state)
 {
-  need_gpu(state);
+  (void)state;
+  need_gpu();
   cn_scope *s = cn_scope_begin();
   cn_tensor *a = cn_randint(-1000, 1000, CN_SHAPE(40, 9)), *b = cn_randint(1, 9, CN_SHAPE(9));
   close_to("mul", cn_mul(a, b), cn_mul(there(a), there(b)), 0);
@@ -322,7 +268,8 @@ static cn_tensor *linear_graph(cn_tensor *const *x) { return cn_linear(x[0], x[1
 
 static void gradients(void **state)
 {
-  need_gpu(state);
+  (void)state;
+  need_gpu();
   cn_seed(2);
   static const cn_dtype types[] = {CN_F32, CN_F64, CN_BF16};
   for (int i = 0; i < 3; i++) {
@@ -362,7 +309,8 @@ static void sums_of(cn_tensor *x, double tol)
 
 static void sums(void **state)
 {
-  need_gpu(state);
+  (void)state;
+  need_gpu();
   static const cn_dtype types[] = {CN_F32, CN_F64, CN_F16, CN_BF16, CN_I64, CN_I8, CN_BOOL};
   cn_seed(3);
   for (int i = 0; i < 7; i++) {
@@ -387,7 +335,8 @@ static void sums(void **state)
 
 static void products(void **state)
 {
-  need_gpu(state);
+  (void)state;
+  need_gpu();
   static const cn_dtype types[] = {CN_F32, CN_F64, CN_F16, CN_BF16};
   cn_seed(4);
   for (int i = 0; i < 4; i++) {
@@ -425,7 +374,8 @@ static void products(void **state)
 
 static void others(void **state)
 {
-  need_gpu(state);
+  (void)state;
+  need_gpu();
   cn_scope *s = cn_scope_begin();
   cn_seed(6);
   cn_tensor *r = cn_randn(CN_SHAPE(100)), *x = cn_randn(CN_SHAPE(8, 5)), *y = there(x), *pair[2] = {x, x},
@@ -455,7 +405,8 @@ static void late(const char *op, int code)
 
 static void faults(void **state)
 {
-  need_gpu(state);
+  (void)state;
+  need_gpu();
   cn_scope *s = cn_scope_begin();
   cn_tensor *x = there(cn_randn(CN_SHAPE(4, 5))), *bad = there(cn_full(CN_SHAPE(3), 9, .dtype = CN_I64));
   assert_int_equal(cn_device_sync(gpu), 0);
@@ -473,7 +424,8 @@ static void faults(void **state)
  * long sorts and scans, odd lengths that no vector access fits. */
 static void large(void **state)
 {
-  need_gpu(state);
+  (void)state;
+  need_gpu();
   static const int64_t widths[] = {1000, 1500, 4097, 50304, 120001};
   cn_seed(8);
   for (int i = 0; i < 5; i++) {
@@ -523,7 +475,8 @@ static cn_tensor *inner_heads_graph(cn_tensor *const *x)
 
 static void library_graphs(void **state)
 {
-  need_gpu(state);
+  (void)state;
+  need_gpu();
   static const cn_dtype types[] = {CN_BF16, CN_F16, CN_F32};
   cn_seed(9);
   for (int i = 0; i < 3; i++) {
@@ -546,7 +499,8 @@ static void library_graphs(void **state)
 /* What cuDNN adds and lets through behind a convolution. */
 static void convolutions(void **state)
 {
-  need_gpu(state);
+  (void)state;
+  need_gpu();
   static const int64_t one[] = {1, 1};
   cn_seed(19);
   for (int form = 0; form < 16; form++) {
@@ -586,7 +540,8 @@ static void train(cn_tensor **parameters, cn_tensor *x, cn_tensor *target)
 
 static void training(void **state)
 {
-  need_gpu(state);
+  (void)state;
+  need_gpu();
   cn_scope *s = cn_scope_begin();
   cn_seed(5);
   cn_tensor *x = cn_randn(CN_SHAPE(32, 10)), *target = cn_randn(CN_SHAPE(32, 4));
@@ -600,16 +555,6 @@ static void training(void **state)
   train(b, there(x), there(target));
   for (int i = 0; i < 3; i++) close_to("parameter", a[i], b[i], 1e-4);
   cn_scope_end(s);
-}
-
-/* The plugin lies in the build folder, two above this program. */
-static void find_plugin(const char *program)
-{
-  char folder[1000];
-  const char *slash = strrchr(program, '/');
-  if (!slash) return;
-  snprintf(folder, sizeof folder, "%.*s/../..", (int)(slash - program), program);
-  setenv("CAIRN_PLUGIN_PATH", folder, 0);
 }
 
 int main(int argc, char **argv)

@@ -5,32 +5,7 @@
  * What is compared is the length of the difference beside the length of the whole, which a wrong gradient of any part
  * cannot pass. */
 #define _POSIX_C_SOURCE 200809L /* setenv */
-#include "test.h"
-
-#include <cairn/cairn.h>
-#include <cairn/kw.h>
-#include <math.h>
-#include <stdio.h>
-
-static cn_device gpu;
-
-static int set_up(void **state)
-{
-  (void)state;
-  if (cn_device_count("cuda") > 0) gpu = cn_device_find("cuda");
-  return cn_err();
-}
-
-static void need_gpu(void)
-{
-  if (!gpu) SKIP_TEST("no CUDA device");
-}
-
-static void fine(const char *what)
-{
-  if (cn_err()) print_error("%s: %s\n", what, cn_err_message());
-  assert_int_equal(cn_err(), 0);
-}
+#include "on_cuda.h"
 
 enum { NONE, BOOL, OWN, WIDE, CAUSAL }; /* masks: none, of the queries' type, float32 */
 typedef struct form {
@@ -101,7 +76,7 @@ static void attend(cn_tensor **out, const form *f, cn_tensor *const *qkv, cn_ten
                                            .enable_gqa = f->h != f->hk);
   cn_backward(cn_sum(cn_mul(out[0], cn_to_device(cn_cast(grad, type), where))));
   for (int i = 0; i < 3; i++) out[i + 1] = cn_grad_of(x[i]);
-  fine(f->name);
+  fine();
 }
 
 /* |a - b| / |a| over all elements */
@@ -111,7 +86,7 @@ static double distance(cn_tensor *a, cn_tensor *b)
   b = cn_cast(cn_to_device(b, CN_CPU), CN_F64);
   cn_tensor *d = cn_sub(a, b);
   double size = cn_item(cn_sum(cn_mul(a, a))), off = cn_item(cn_sum(cn_mul(d, d)));
-  fine("distance");
+  fine();
   return sqrt(off / (size > 0 ? size : 1));
 }
 
@@ -189,7 +164,7 @@ static void not_a_number(void **state)
   cn_tensor *y = cn_scaled_dot_product_attention(cn_to_device(cn_cast(q, CN_BF16), gpu), k, k,
                                                  .attn_mask = cn_to_device(mask, gpu));
   cn_tensor *bad = cn_to_device(cn_isnan(y), CN_CPU);
-  fine("NaN");
+  fine();
   assert_int_equal((int)cn_item(cn_sum(bad)), 64);
   assert_int_equal((int)cn_item(cn_sum(cn_select(cn_select(bad, 2, 9), 1, 1))), 64);
   cn_scope_end(s);
@@ -210,16 +185,6 @@ static void dropped(void **state)
   double off = distance(y[0], y[1]);
   if (!(off <= 4e-3)) fail_msg("off by %.3g", off);
   cn_scope_end(s);
-}
-
-/* The plugin lies in the build folder, two above this program. */
-static void find_plugin(const char *program)
-{
-  char folder[1000];
-  const char *slash = strrchr(program, '/');
-  if (!slash) return;
-  snprintf(folder, sizeof folder, "%.*s/../..", (int)(slash - program), program);
-  setenv("CAIRN_PLUGIN_PATH", folder, 0);
 }
 
 int main(int argc, char **argv)

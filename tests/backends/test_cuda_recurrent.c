@@ -5,69 +5,9 @@
  * Products add in another order, and 16-bit floats are rounded at other places: values are compared with a
  * tolerance. */
 #define _POSIX_C_SOURCE 200809L /* setenv */
-#include "test.h"
+#include "on_cuda.h"
 
-#include <cairn/cairn.h>
 #include <cairn/ext/parts.h>
-#include <cairn/kw.h>
-#include <math.h>
-#include <stdio.h>
-
-static cn_device gpu;
-
-static int set_up(void **state)
-{
-  (void)state;
-  if (cn_device_count("cuda") > 0) gpu = cn_device_find("cuda");
-  return cn_err();
-}
-
-static void need_gpu(void)
-{
-  if (!gpu) SKIP_TEST("no CUDA device");
-}
-
-static void fine(void)
-{
-  if (cn_err()) print_error("%s\n", cn_err_message());
-  assert_int_equal(cn_err(), 0);
-}
-
-static cn_tensor *there(cn_tensor *x) { return cn_to_device(x, gpu); }
-
-static double *numbers(cn_tensor *x, int64_t *n)
-{
-  cn_tensor *y = cn_cast(cn_to_device(x, CN_CPU), CN_F64);
-  fine();
-  *n = cn_numel(y);
-  double *values = malloc((size_t)(*n + 1) * sizeof *values);
-  assert_int_equal(cn_to_data(values, (size_t)*n * sizeof *values, y), 0);
-  return values;
-}
-
-/* b has a's type, shape and, within tol relative to 1 + |a|, its values. */
-static void close_to(const char *what, cn_tensor *a, cn_tensor *b, double tol)
-{
-  int64_t n, m;
-  fine();
-  assert_int_equal(cn_dtype_of(a), cn_dtype_of(b));
-  assert_int_equal(cn_ndim(a), cn_ndim(b));
-  for (int i = 0; i < cn_ndim(a); i++) assert_int_equal(cn_size(a, i), cn_size(b, i));
-  double *x = numbers(a, &n), *y = numbers(b, &m);
-  assert_int_equal(n, m);
-  for (int64_t i = 0; i < n; i++) {
-    if (x[i] == y[i] || (isnan(x[i]) && isnan(y[i]))) continue;
-    if (!(fabs(x[i] - y[i]) <= tol * (1 + fabs(x[i]))))
-      fail_msg("%s: element %lld is %.9g, not %.9g", what, (long long)i, y[i], x[i]);
-  }
-  free(x);
-  free(y);
-}
-
-static double rough(cn_dtype dtype)
-{
-  return dtype == CN_F64 ? 1e-12 : dtype == CN_F32 ? 2e-5 : dtype == CN_F16 ? 4e-3 : 3e-2;
-}
 
 typedef struct recurrent_case {
   int64_t steps, batch, input, hidden; /* steps 0: packed, 3 2 1 rows */
@@ -164,16 +104,6 @@ static void layers(void **state)
     cn_module_release(nets[i]);
   }
   cn_scope_end(s);
-}
-
-/* The plugin lies in the build folder, two above this program. */
-static void find_plugin(const char *program)
-{
-  char folder[1000];
-  const char *slash = strrchr(program, '/');
-  if (!slash) return;
-  snprintf(folder, sizeof folder, "%.*s/../..", (int)(slash - program), program);
-  setenv("CAIRN_PLUGIN_PATH", folder, 0);
 }
 
 int main(int argc, char **argv)

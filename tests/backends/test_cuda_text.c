@@ -11,29 +11,11 @@
 
 #include "emulated.h"
 
-static cn_device gpu;
-
 static int set_up(void **state)
 {
   (void)state;
   if (cn_device_count("cuda") > 0) gpu = cn_device_find("cuda");
   return cn_err();
-}
-
-static void need_device(void)
-{
-  if (!gpu) SKIP_TEST("no CUDA plugin to emulate, or no C++ compiler");
-}
-
-static cn_tensor *there(cn_tensor *x) { return cn_to_device(x, gpu); }
-
-/* Equal within tol, relative to 1 + the size of the value. */
-static void close_to(const char *what, cn_tensor *want, cn_tensor *have, double tol)
-{
-  cn_tensor *a = cn_cast(want, CN_F64), *b = cn_cast(cn_to_device(have, CN_CPU), CN_F64);
-  if (cn_err()) fail_msg("%s: %s", what, cn_err_message());
-  double off = cn_item(cn_amax(cn_div(cn_abs(cn_sub(a, b)), cn_add(cn_abs(a), cn_num(1)))));
-  if (!(off <= tol)) fail_msg("%s: off by %g", what, off);
 }
 
 /* A linear layer of a few rows: with what comes before and behind it, kept in registers or not. */

@@ -12,35 +12,6 @@
 #include "emulated.h"
 #include "graph/run.h"
 
-static cn_device gpu;
-
-static int set_up(void **state)
-{
-  (void)state;
-  if (getenv("CAIRN_EMULATED") && cn_device_count("cuda") > 0) gpu = cn_device_find("cuda");
-  return cn_err();
-}
-
-static void need_device(void)
-{
-  if (!gpu) SKIP_TEST("no CUDA plugin to emulate, or no C++ compiler");
-}
-
-static cn_tensor *there(cn_tensor *x) { return cn_to_device(x, gpu); }
-
-/* Equal within tol, relative to 1 + the size of the value. */
-static void close_to(const char *what, cn_tensor *want, cn_tensor *have, double tol)
-{
-  cn_tensor *a = cn_cast(want, CN_F64), *b = cn_cast(cn_to_device(have, CN_CPU), CN_F64);
-  if (cn_err()) fail_msg("%s: %s", what, cn_err_message());
-  int64_t n = cn_numel(a);
-  assert_int_equal(n, cn_numel(b));
-  const double *x = cn_data(cn_contiguous(a)), *y = cn_data(cn_contiguous(b));
-  for (int64_t i = 0; i < n; i++)
-    if (!(fabs(x[i] - y[i]) <= tol * (1 + fabs(x[i]))))
-      fail_msg("%s: element %lld is %.9g, not %.9g", what, (long long)i, y[i], x[i]);
-}
-
 /* A convolution takes in the norm by running statistics, the addition and the relu behind it. What that makes of
  * weights is made once, and anew when one of them was written to. */
 typedef struct layers {
@@ -162,5 +133,5 @@ int main(int argc, char **argv)
 {
   if (argc > 0) emulate(argv);
   const struct CMUnitTest tests[] = {cmocka_unit_test(convolutions), cmocka_unit_test(pools)};
-  return cmocka_run_group_tests(tests, set_up, NULL);
+  return cmocka_run_group_tests(tests, find_emulated, NULL);
 }

@@ -10,22 +10,6 @@
 
 #include "emulated.h"
 
-static cn_device gpu;
-
-static int set_up(void **state)
-{
-  (void)state;
-  if (getenv("CAIRN_EMULATED") && cn_device_count("cuda") > 0) gpu = cn_device_find("cuda");
-  return cn_err();
-}
-
-static void need_device(void)
-{
-  if (!gpu) SKIP_TEST("no CUDA plugin to emulate, or no C++ compiler");
-}
-
-static cn_tensor *there(cn_tensor *x) { return cn_to_device(x, gpu); }
-
 /* What a child found: 0, or the number of the step that went wrong. */
 static int in_child(int (*fn)(void *), void *payload)
 {
@@ -93,5 +77,5 @@ int main(int argc, char **argv)
   if (argc > 0) emulate(argv);
   if (getenv("CAIRN_EMULATED")) first_used_in_child = in_child(use_it_first, NULL);
   const struct CMUnitTest tests[] = {cmocka_unit_test(used_before_fork), cmocka_unit_test(used_after_fork)};
-  return cmocka_run_group_tests(tests, set_up, NULL);
+  return cmocka_run_group_tests(tests, find_emulated, NULL);
 }

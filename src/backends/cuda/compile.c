@@ -260,8 +260,7 @@ int cni_cuda_launched(cni_cuda_device *d, const char *name)
 /* May the kernel begin before what is queued in front of it has ended? */
 static bool begins_early(const cni_cuda_device *d, const cni_cuda_grid *grid)
 {
-  const char *wanted = cni_cuda_host->env("CAIRN_CUDA_EARLY");
-  return grid->early && d->major >= 9 && cni_cuda_records(d) && !(wanted && !strcmp(wanted, "0"));
+  return grid->early && d->major >= 9 && cni_cuda_records(d);
 }
 
 static CUresult launch_early(CUfunction function, const cni_cuda_grid *grid, CUstream stream, void **arguments)
