@@ -7,7 +7,8 @@
 #include "plugin.h"
 #include "rows.h"
 
-enum { JOIN_THREADS = 1024, FEW = 64, SOME = 1024 }; /* rows that one block takes; ... that each block may count */
+/* FEW: rows that one block takes, a warp each if it can; SOME: rows that each block may count */
+enum { JOIN_THREADS = 1024, FEW = 64, SOME = 1024, WARP = 32 };
 
 /* As in kernels/loss.cu. */
 typedef struct job {
@@ -22,16 +23,24 @@ typedef struct job {
   cni_cuda_slot fault;
 } job;
 
-static int launch_rows(cni_cuda_device *d, const char *name, job *j, const char *entry, int type, int loss)
+static cni_cuda_rows plan_of(const cni_cuda_device *d, const job *j, int type)
 {
   const void *pointers[] = {j->x, j->y};
-  cni_cuda_rows r = cni_cuda_rows_plan(d, j->rows, j->n, type, type, 1, pointers, 2);
+  return cni_cuda_rows_plan(d, j->rows, j->n, type, type, 1, pointers, 2);
+}
+
+static int launch_rows(cni_cuda_device *d, const char *name, job *j, const char *entry, int type, int loss)
+{
+  cni_cuda_rows r = plan_of(d, j, type);
   cni_cuda_code code = {.file = "loss.cu", .entry = entry, .types = {type, loss}};
+  if (j->joins) {
+    r.grid.x = 1;
+    while (r.grid.threads < JOIN_THREADS && r.grid.threads < j->rows * WARP) r.grid.threads *= 2;
+  }
   code.number = r.packs;
   code.threads = r.grid.threads;
   code.form = r.even;
   j->aligned = r.aligned;
-  if (j->joins) r.grid.x = 1;
   r.grid.shared = 0; /* rows are gone over once */
   return cni_cuda_run(d, name, &code, r.grid, j);
 }
@@ -66,7 +75,7 @@ static int forward_kernel(cn_call *c)
   if (!status && j.reduce && !(j.losses = cni_cuda_scratch(d, name, bytes))) status = CN_ERR_MEMORY;
   j.x = ox.data;
   j.target = ot.data;
-  j.joins = j.reduce && j.rows && j.rows <= FEW;
+  j.joins = j.reduce && j.rows && j.rows <= FEW && plan_of(d, &j, x->dtype).packs > 0; /* rows of a warp */
   if (!status && j.rows) status = launch_rows(d, name, &j, "loss_rows", x->dtype, loss->dtype);
   if (!status && j.reduce && !j.joins) status = launch_join(d, name, &j, x->dtype, loss->dtype);
   if (j.losses) cni_cuda_free(d, j.losses, bytes);

@@ -1,5 +1,5 @@
 /* matmul.c: matrix products by cuBLASLt: mm, bmm and linear with its bias and a gelu behind it, from row-major,
- * column-major or any strides.
+ * column-major or any strides. Small ones are gemm.c's.
  *
  * Place in the flow: the kernels "mm", "bmm", "linear", "linear_gelu", "mm_gelu_backward", and products inside of other
  * kernels (cni_cuda_multiply).
@@ -52,10 +52,9 @@ enum {
   WAYS = 8,
   MOST_ALIGN = 256,
   ANSWERS = 8, /* tried where a product has at least TRIED_FROM multiplications, each REPEATS times */
-  REPEATS = 3,
-  SMALL_K = 512
+  REPEATS = 3
 };
-static const double TRIED_FROM = 1e9, SMALL = 1 << 20;
+static const double TRIED_FROM = 1e9;
 static plan table[PLANS]; /* by hash, WAYS places for each; a newer shape takes the oldest one's */
 static uint64_t made;     /* plans so far */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the table, and while a product of it is queued */
@@ -274,32 +273,14 @@ static bool worth_trying(const shape_key *k, double times)
   return times * (double)k->m * (double)k->n * (double)k->k * (double)k->batch >= TRIED_FROM;
 }
 
-/* Is it so small that a second kernel, which adds up parts of the sums, takes longer than they do? */
-static bool is_small(const shape_key *k)
-{
-  return k->k <= SMALL_K && (double)k->m * (double)k->n * (double)k->k * (double)k->batch <= SMALL;
-}
-
-static bool splits(const cublasLtMatmulAlgo_t *algo)
-{
-  int32_t parts = 1;
-  size_t size = 0;
-  cublasStatus_t s = cni_cuda_blaslt()->cublasLtMatmulAlgoConfigGetAttribute(algo, CUBLASLT_ALGO_CONFIG_SPLITK_NUM,
-                                                                             &parts, sizeof parts, &size);
-  return s == CUBLAS_STATUS_SUCCESS && parts > 1;
-}
-
-/* The fastest of the answers, tried on the operands of the first product; the first one where none can be timed, or
- * the first of one kernel where the product is small. */
+/* The fastest of the answers, tried on the operands of the first product; the first one where none can be timed. */
 static void choose(plan *p, cni_cuda_device *d, const cublasLtMatmulHeuristicResult_t *answers, int n, const places *at,
                    double times)
 {
   const cni_cuda_driver_table *cu = cni_cuda_driver();
   CUevent begin = NULL, end = NULL;
   float best = -1;
-  int first = 0;
-  while (is_small(&p->key) && first < n - 1 && splits(&answers[first].algo)) first++;
-  p->algo = answers[splits(&answers[first].algo) ? 0 : first].algo;
+  p->algo = answers[0].algo;
   if (n < 2 || !worth_trying(&p->key, times) || cni_cuda_records(d)) return;
   if (cu->cuEventCreate(&begin, CU_EVENT_DEFAULT) == CUDA_SUCCESS &&
       cu->cuEventCreate(&end, CU_EVENT_DEFAULT) == CUDA_SUCCESS)
@@ -474,22 +455,6 @@ static int mm_gelu_backward_kernel(cn_call *c)
   return mm_with(c, (besides){TIMES_GELU_SLOPE, NULL, pre->data});
 }
 
-/* x: (..., k) as (rows, k), where its leading dims are one run. */
-static bool rows_of(matrix *a, const cn_desc *x)
-{
-  int last = x->ndim - 1;
-  int64_t stride = 0, next = -1; /* of the merged leading dims so far; what the next outer one must have */
-  for (int i = last - 1; i >= 0; i--) {
-    if (x->shape[i] == 1) continue;
-    if (next >= 0 && x->strides[i] != next) return false;
-    if (next < 0) stride = x->strides[i];
-    next = x->strides[i] * x->shape[i];
-  }
-  *a = (matrix){.data = x->data, .cols = x->shape[last], .row = stride, .col = x->strides[last]};
-  a->rows = a->cols ? x->numel / a->cols : 0;
-  return true;
-}
-
 /* linear(input (..., k), weight (n, k), bias (n) or absent). Other forms are left to the decomposition. */
 static int linear_with(cn_call *c, besides more)
 {
@@ -497,12 +462,12 @@ static int linear_with(cn_call *c, besides more)
   const cn_desc *bias = c->in[2] ? cn_desc_of(c->in[2]) : NULL;
   const char *name = cni_cuda_host->op_name(c->op);
   cni_cuda_device *d = cni_cuda_of(c);
-  matrix a;
+  matrix a = {.data = x->data, .cols = w->ndim == 2 ? w->shape[1] : 0, .col = x->strides[x->ndim - 1]};
   if (!d) return CN_ERR_DEVICE;
   if (!takes(c, x->dtype)) return CN_REFUSED;
   bool plain_bias = !bias || (x->dtype != CN_F64 && bias->ndim == 1 && bias->numel == w->shape[0] &&
                               bias->device == c->device && (bias->strides[0] == 1 || bias->numel == 1));
-  if (w->ndim != 2 || x->numel == 0 || od->numel == 0 || !plain_bias || !rows_of(&a, x)) {
+  if (w->ndim != 2 || x->numel == 0 || od->numel == 0 || !plain_bias || !cni_cuda_rows_of(&a.rows, &a.row, x)) {
     c->refusal = "a form that its decomposition does as well";
     return CN_REFUSED;
   }
@@ -538,42 +503,6 @@ static int linear_gelu_kernel(cn_call *c)
   return linear_with(c, (besides){keep ? BIAS_GELU_PRE : BIAS_GELU, NULL, keep ? pre->data : NULL});
 }
 
-/* ---- without the library ---- */
-
-/* As in kernels/gemm.cu. */
-typedef struct plain {
-  const void *a, *b;
-  void *y;
-  int64_t m, n, k, batch;
-  int64_t a_row, a_col, a_step, b_row, b_col, b_step, y_row, y_col, y_step;
-} plain;
-
-enum { TILE = 64, MOST_BATCH = 65535 };
-
-static int run_plain(cni_cuda_device *d, const char *name, plain *j, int dtype, int to)
-{
-  int64_t tiles = ((j->m + TILE - 1) / TILE) * ((j->n + TILE - 1) / TILE);
-  cni_cuda_code code = {.file = "gemm.cu", .entry = "gemm", .types = {dtype, to}};
-  cni_cuda_grid grid = {tiles, j->batch < MOST_BATCH ? j->batch : MOST_BATCH, CNI_CUDA_THREADS, 0};
-  return cni_cuda_run(d, name, &code, grid, j);
-}
-
-/* mm and bmm of any type and strides. */
-static int plain_kernel(cn_call *c)
-{
-  const cn_desc *ad = cn_desc_of(c->in[0]), *bd = cn_desc_of(c->in[1]), *od = cn_desc_of(c->out[0]);
-  cni_cuda_device *d = cni_cuda_of(c);
-  if (!d) return CN_ERR_DEVICE;
-  if (!cni_cuda_known(od->dtype) || ad->dtype != od->dtype || bd->dtype != od->dtype)
-    return cni_cuda_refuse(c, "not for these types");
-  if (od->numel == 0) return CN_OK;
-  matrix a = matrix_of(ad), b = matrix_of(bd), y = matrix_of(od);
-  int64_t batch = od->ndim == 3 ? od->shape[0] : 1;
-  plain j = {a.data, b.data, y.data, y.rows, y.cols, a.cols, batch, a.row, a.col, a.step, b.row, b.col, b.step,
-             y.row,  y.col,  y.step};
-  return run_plain(d, cni_cuda_host->op_name(c->op), &j, od->dtype, od->dtype);
-}
-
 /* ---- inside of other kernels ---- */
 
 int cni_cuda_multiply(cni_cuda_device *d, const char *name, const cni_cuda_product *p)
@@ -582,17 +511,16 @@ int cni_cuda_multiply(cni_cuda_device *d, const char *name, const cni_cuda_produ
   matrix b = {.data = (void *)(uintptr_t)p->b, .rows = p->k, .cols = p->n, .row = p->b_row, .col = p->b_col};
   matrix y = {.data = p->y, .rows = p->m, .cols = p->n, .row = p->y_row, .col = 1};
   kind what = {p->dtype, p->to, p->times};
+  cni_cuda_gemm g = {.a = p->a, .b = p->b, .y = p->y, .m = p->m, .n = p->n, .k = p->k, .batch = 1, .a_row = p->a_row,
+                     .a_col = p->a_col, .b_row = p->b_row, .b_col = p->b_col, .y_row = p->y_row, .y_col = 1};
+  if (cni_cuda_gemm_is_small(&g, p->dtype)) return cni_cuda_gemm_small(d, name, &g, p->dtype, p->to);
   int status = cni_cuda_blaslt() ? multiply(d, name, what, &a, &b, &y, 1, (besides){NOTHING, NULL, NULL}) : CN_REFUSED;
-  if (status != CN_REFUSED) return status;
-  plain j = {a.data, b.data, y.data, p->m, p->n, p->k, 1, a.row, a.col, 0, b.row, b.col, 0, y.row, 1, 0};
-  return run_plain(d, name, &j, p->dtype, p->to);
+  return status == CN_REFUSED ? cni_cuda_gemm_plain(d, name, &g, p->dtype, p->to) : status;
 }
 
 const cn_kernel cni_cuda_matmul_kernels[] = {
     {"mm", "cublaslt", mm_kernel},
-    {"mm", "gemm.cu", plain_kernel},
     {"bmm", "cublaslt", mm_kernel},
-    {"bmm", "gemm.cu", plain_kernel},
     {"linear", "cublaslt", linear_kernel},
     {"linear_gelu", "cublaslt", linear_gelu_kernel},
     {"mm_gelu_backward", "cublaslt", mm_gelu_backward_kernel},

@@ -96,3 +96,18 @@ int cni_cuda_zero(cni_cuda_device *d, void *data, size_t bytes)
   return cni_cuda_check(cni_cuda_driver()->cuMemsetD8Async((CUdeviceptr)(uintptr_t)data, 0, bytes, stream),
                         "clearing memory");
 }
+
+bool cni_cuda_rows_of(int64_t *rows, int64_t *apart, const cn_desc *x)
+{
+  int last = x->ndim - 1;
+  int64_t next = -1; /* what the next outer dim must have */
+  *apart = 0;
+  for (int i = last - 1; i >= 0; i--) {
+    if (x->shape[i] == 1) continue;
+    if (next >= 0 && x->strides[i] != next) return false;
+    if (next < 0) *apart = x->strides[i];
+    next = x->strides[i] * x->shape[i];
+  }
+  *rows = x->shape[last] ? x->numel / x->shape[last] : 0;
+  return true;
+}

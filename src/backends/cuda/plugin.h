@@ -49,7 +49,7 @@ extern bool
   X(cublasLtMatmulDescDestroy) X(cublasLtMatmulDescSetAttribute) X(cublasLtMatrixLayoutCreate) \
   X(cublasLtMatrixLayoutDestroy) X(cublasLtMatrixLayoutSetAttribute) X(cublasLtMatmulPreferenceCreate) \
   X(cublasLtMatmulPreferenceDestroy) X(cublasLtMatmulPreferenceSetAttribute) \
-  X(cublasLtMatmulAlgoGetHeuristic) X(cublasLtMatmulAlgoConfigGetAttribute)
+  X(cublasLtMatmulAlgoGetHeuristic)
 /* clang-format on */
 
 #define CNI_CUDA_FIELD(f) __typeof__(&f) f;
@@ -311,6 +311,8 @@ typedef struct cni_cuda_lines {
   int64_t outer, n, inner;
 } cni_cuda_lines;
 cni_cuda_lines cni_cuda_lines_of(const cn_desc *d, int dim);
+/* x: (..., k) as (rows, k), rows so many elements apart: false where its leading dims are not one run. */
+bool cni_cuda_rows_of(int64_t *rows, int64_t *apart, const cn_desc *x);
 static inline int cni_cuda_dim(int64_t dim, int ndim) { return (int)(dim < 0 ? dim + (ndim ? ndim : 1) : dim); }
 static inline bool cni_cuda_is_float(int dtype) { return dtype >= CN_F16 && dtype <= CN_F64; }
 /* The type that elements are computed in: float32, float64, int64 or uint64. */
@@ -321,6 +323,20 @@ static inline int cni_cuda_wide(int dtype)
 /* Is it one of the types that kernels/common.cuh knows? */
 static inline bool cni_cuda_known(int dtype) { return dtype >= CN_BOOL && dtype <= CN_F64; }
 int cni_cuda_refuse(cn_call *c, const char *why);
+
+/* ---- products by kernels of ours (gemm.c) ---- */
+/* y (m, n) = a (m, k) b (k, n), a batch of them; as in kernels/gemm.cu. Strides in elements. */
+typedef struct cni_cuda_gemm {
+  const void *a, *b;
+  void *y;
+  int64_t m, n, k, batch;
+  int64_t a_row, a_col, a_step, b_row, b_col, b_step, y_row, y_col, y_step;
+  const void *bias; /* (n), added to each row; or NULL. Of small products alone */
+} cni_cuda_gemm;
+/* Is it one of floats of which a kernel of ours takes no longer than a launch does? */
+bool cni_cuda_gemm_is_small(const cni_cuda_gemm *g, int dtype);
+int cni_cuda_gemm_small(cni_cuda_device *d, const char *name, cni_cuda_gemm *g, int dtype, int to);
+int cni_cuda_gemm_plain(cni_cuda_device *d, const char *name, cni_cuda_gemm *g, int dtype, int to);
 
 /* ---- products inside of other kernels (matmul.c) ---- */
 /* y (m, n) = a (m, k) b (k, n). Strides in elements; of a and b one of both is 1, y's columns are neighbours. */
@@ -340,8 +356,8 @@ int cni_cuda_multiply(cni_cuda_device *d, const char *name, const cni_cuda_produ
   X(cni_cuda_batch_norm_kernels) X(cni_cuda_loss_kernels) X(cni_cuda_index_kernels) X(cni_cuda_scan_kernels) \
   X(cni_cuda_sort_kernels) X(cni_cuda_create_kernels) X(cni_cuda_random_kernels) X(cni_cuda_window_kernels) \
   X(cni_cuda_grid_kernels) X(cni_cuda_pick_kernels) X(cni_cuda_conv_kernels) X(cni_cuda_attention_kernels) \
-  X(cni_cuda_recurrent_kernels) X(cni_cuda_ctc_kernels) X(cni_cuda_matmul_kernels) X(cni_cuda_fft_kernels) \
-  X(cni_cuda_decode_kernels) \
+  X(cni_cuda_recurrent_kernels) X(cni_cuda_ctc_kernels) X(cni_cuda_small_product_kernels) X(cni_cuda_matmul_kernels) \
+  X(cni_cuda_plain_product_kernels) X(cni_cuda_fft_kernels) X(cni_cuda_decode_kernels) \
   X(cni_cuda_fallback_kernels)
 #define CNI_CUDA_DECLARE(table) extern const cn_kernel table[];
 CNI_CUDA_TABLES(CNI_CUDA_DECLARE)

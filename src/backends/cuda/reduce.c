@@ -12,6 +12,7 @@ enum {
   THREADS_PER_UNIT = 2048,
   MOST_PARTS = 65535,
   LEAST_WORK = 16,
+  AT_ONCE = 4, /* rows that a thread reads together: ROWS_AT_ONCE in kernels/reduce.cu */
   LEAST_LINE = 256, /* bytes */
   STATE = 24,
   JOINED = 32 /* results side by side in a block that joins parts */
@@ -112,7 +113,8 @@ static void plan_work(job *j, int units, int dtype, bool columns)
     j->lanes = power_of_two(j->count / (length * few), THREADS);
   } else {
     j->lanes = THREADS / side_by_side(results, length * (int)cn_element_size(dtype));
-    while (j->lanes > 1 && j->lanes * LEAST_WORK > j->count) j->lanes /= 2;
+    int64_t least = results <= THREADS ? AT_ONCE : LEAST_WORK; /* where blocks are few, threads wait for memory once */
+    while (j->lanes > 1 && j->lanes * least > j->count) j->lanes /= 2;
   }
   /* Threads that take 16 bytes of several rows at a time fill the device sooner. */
   int64_t wanted = (int64_t)units * (THREADS_PER_UNIT >> (!rows && length > 1)) / (results * j->lanes);

@@ -48,6 +48,7 @@ KERNEL(loss_rows, loss_job)
   for (i64 r = FIRST_ROW; r < p.rows; r += ROW_STEP) {
     const T0 *x = p.x + r * p.n;
     const int shift = SHIFT_OF(r);
+    const i64 t = p.target[r]; /* on its way with the row */
     exponentials all = {least(), 0};
     for (int k = 0; k < PACKS(p.n); k += AT_ONCE) { /* read together, before any of them is waited for */
       pack<T0, V> e[AT_ONCE];
@@ -60,7 +61,6 @@ KERNEL(loss_rows, loss_job)
     }
     all = join(all);
     if (GROUP_LANE) continue;
-    const i64 t = p.target[r];
     const bool alone = all.most == (A)INF_F64 || (all.most == least() && all.sum == 0);
     const A lse = alone ? all.most : all.most + log_of(all.sum);
     const bool fits = t >= 0 && t < p.n;

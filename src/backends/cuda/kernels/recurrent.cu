@@ -5,6 +5,7 @@
  * computed in. Gates stand in PyTorch's order: i f g o, r z n. What differs between calls, where tensors lie, is read
  * from a table in device memory where the work is recorded. Invariant: a thread has all gates of one column of a row,
  * and reads them before it writes, so that what a step keeps may take the place of what was given. */
+#define BLOCKS_AT_ONCE 8 /* 64 registers a thread: a step waits for memory most of the time */
 #include "codegen/device.cuh"
 #include "common.cuh"
 
