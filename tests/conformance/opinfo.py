@@ -258,8 +258,9 @@ def main():
     try:
         import torch  # noqa: F401  pylint: disable=import-outside-toplevel,unused-import
         from torch.testing._internal.common_methods_invocations import op_db  # pylint: disable=import-outside-toplevel
-    except ImportError:
-        print("skipped: PyTorch is not installed")
+    except ImportError as error:
+        missing = (error.name or "torch").partition(".")[0]
+        print(f"skipped: {'PyTorch' if missing == 'torch' else 'the package ' + missing} is not installed")
         return 77
     if not importable(options):
         print("0 passed, 1 failed, 0 skipped")

@@ -71,10 +71,10 @@ void test_int_equal(intmax_t a, intmax_t b, int want_equal, const char *file, in
   test_fail(file, line, want_equal ? "%jd is not %jd" : "%jd is %jd", a, b);
 }
 
-void test_string_equal(const char *a, const char *b, const char *file, int line)
+void test_string_equal(const char *a, const char *b, int want_equal, const char *file, int line)
 {
-  if (a == b || (a && b && strcmp(a, b) == 0)) return;
-  test_fail(file, line, "\"%s\" is not \"%s\"", a ? a : "(null)", b ? b : "(null)");
+  if ((a == b || (a && b && strcmp(a, b) == 0)) == (want_equal != 0)) return;
+  test_fail(file, line, want_equal ? "\"%s\" is not \"%s\"" : "\"%s\" is \"%s\"", a ? a : "(null)", b ? b : "(null)");
 }
 
 void test_memory_equal(const void *a, const void *b, size_t size, const char *file, int line)

@@ -63,7 +63,7 @@ void print_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 _Noreturn void test_fail(const char *file, int line, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 _Noreturn void test_skip(const char *file, int line);
-void test_string_equal(const char *a, const char *b, const char *file, int line);
+void test_string_equal(const char *a, const char *b, int want_equal, const char *file, int line);
 void test_memory_equal(const void *a, const void *b, size_t size, const char *file, int line);
 void test_int_equal(intmax_t a, intmax_t b, int want_equal, const char *file, int line);
 void test_in_range(uintmax_t value, uintmax_t low, uintmax_t high, int want_in, const char *file, int line);
@@ -84,7 +84,8 @@ void test_in_range(uintmax_t value, uintmax_t low, uintmax_t high, int want_in, 
                                           : test_fail(__FILE__, __LINE__, "%s and %s are the same", #a, #b))
 #define assert_int_equal(a, b) test_int_equal((intmax_t)(a), (intmax_t)(b), 1, __FILE__, __LINE__)
 #define assert_int_not_equal(a, b) test_int_equal((intmax_t)(a), (intmax_t)(b), 0, __FILE__, __LINE__)
-#define assert_string_equal(a, b) test_string_equal(a, b, __FILE__, __LINE__)
+#define assert_string_equal(a, b) test_string_equal(a, b, 1, __FILE__, __LINE__)
+#define assert_string_not_equal(a, b) test_string_equal(a, b, 0, __FILE__, __LINE__)
 #define assert_memory_equal(a, b, size) test_memory_equal(a, b, size, __FILE__, __LINE__)
 #define assert_in_range(value, low, high) \
   test_in_range((uintmax_t)(value), (uintmax_t)(low), (uintmax_t)(high), 1, __FILE__, __LINE__)
