@@ -85,7 +85,10 @@ endmacro()
 # What runs once a step or once a file need not be fast, so that the library stays small.
 if(CAIRN_ISA_OPT STREQUAL "-O3")
   set(cold ${CAIRN_SOURCES})
-  list(FILTER cold INCLUDE REGEX "/src/(ops|graph|compile|codegen|nn|optim|train|zoo|serve|formats)/")
+  list(FILTER cold INCLUDE REGEX "/src/(ops|graph|compile|codegen|nn|optim|train|zoo|serve|formats)/|\
+/src/backends/common/(code|host|listing|measure|override|recording|recording_pool|registry|repeat|whole_graph)\\.c$|\
+/src/(autograd/(api|check|jvp)|tensor/(dlpack|pin|print|share)|base/(os_cache|os_file|system|text))\\.c$|\
+/src/data/(dataset|download|file|loader|sampler|tokenizer_json|tokens|transform)\\.c$")
   list(FILTER cold EXCLUDE REGEX "/src/compile/(compile|key)\\.c$") # every call of a compiled function
   list(FILTER cold EXCLUDE REGEX "/src/formats/zip/") # as many bytes as files have
   foreach(file IN LISTS cold)
