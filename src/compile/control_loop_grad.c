@@ -4,9 +4,9 @@
  * recorded in the forward of a custom function, and its backward node in the backward. What a step's backward needs of
  * its forward, the values it was given to carry among it, are further rows of the forward node. Backward carries the
  * gradients of carried values, and the sums of operands' gradients, which begin as -0.0, so that the first one added
- * stays what it is, as in eager. A backward pass that is recorded itself is two loops that programs could have written:
- * one that gives what each step was given to carry, and one over steps that do both passes. Invariant: gradients come
- * in the order of the node's inputs: carried values, sums, rows of xs. */
+ * stays what it is, as in eager; as 0.0 where there is no step. A backward pass that is recorded itself is two loops
+ * that programs could have written: one that gives what each step was given to carry, and one over steps that do both
+ * passes. Invariant: gradients come in the order of the node's inputs: carried values, sums, rows of xs. */
 #include <cairn/autograd.h>
 #include <cairn/ops.h>
 #include <string.h>
@@ -238,18 +238,26 @@ static cn_tensor *gradient_of(const walking *w, size_t i)
   return cni_zeros_typed(&l->result[i].type, i < l->ncarried ? -1 : l->length);
 }
 
-/* Gradients of carried values, and the -0.0 that sums begin with, to in; how many, or an error. */
+/* What a sum of gradients begins with. How many steps there are may be known when the graph runs. */
+static cn_tensor *begin_sum(const walking *w, const cn_graph_value *t)
+{
+  cn_full_opts o = {.size = sizeof o, .dtype = t->dtype, .device = t->device}, count = o;
+  count.dtype = CN_I64;
+  cn_tensor *steps = saved_steps(w);
+  if (!steps) steps = cn_full_with(NULL, 0, (double)w->l->length, &count);
+  cn_tensor *minus = cn_full_with(t->shape, (size_t)t->ndim, -0.0, &o), *zero = cn_full_with(NULL, 0, 0.0, &o);
+  return cn_where(cn_gt(steps, cn_int(0)), minus, zero);
+}
+
+/* Gradients of carried values, and what sums begin with, to in; how many, or an error. */
 static int begin_carried(const walking *w)
 {
   const looped *l = w->l;
   int n = 0;
   for (size_t i = 0; i < l->ncarried; i++)
     if (l->active[i] && !(w->in[n++] = gradient_of(w, i))) return cn_err();
-  for (size_t i = 0; i < l->nsums; i++) {
-    const cn_graph_value *t = &l->sums[i].type;
-    cn_full_opts o = {.size = sizeof o, .dtype = t->dtype, .device = t->device};
-    if (!(w->in[n++] = cn_full_with(t->shape, (size_t)t->ndim, -0.0, &o))) return cn_err();
-  }
+  for (size_t i = 0; i < l->nsums; i++)
+    if (!(w->in[n++] = begin_sum(w, &l->sums[i].type))) return cn_err();
   return n;
 }
 

@@ -15,6 +15,17 @@ void both(cn_graph_fn fn, size_t nout, cn_tensor *const *in, size_t nin, void *p
 /* Likewise the gradients of its inputs. */
 void both_gradients(cn_graph_fn fn, size_t nout, cn_tensor *const *in, size_t nin, void *payload);
 
+/* What the functions below are given, the same in all tests. */
+typedef struct operands {
+  cn_tensor *cell[4];   /* of recurrent and branches: h (4), xs (5, 3), w (4, 3), u (4, 4) */
+  cn_tensor *across[4]; /* ... with xs (3, 5) */
+  cn_tensor *none[4];   /* ... with xs (0, 3): no steps */
+  cn_tensor *rows[3];   /* of mapped */
+  cn_tensor *pair[2];   /* of grown */
+  cn_tensor *noises[2]; /* of noise */
+} operands;
+operands operands_of_cases(void);
+
 typedef struct differentiated {
   cn_graph_fn fn;
   void *payload;

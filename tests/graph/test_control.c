@@ -47,28 +47,25 @@ static void test_scan(void **state)
 {
   (void)state;
   cn_scope *s = cn_scope_begin();
-  cn_seed(3);
-  cn_tensor *in[4] = {cn_randn(CN_SHAPE(4)), cn_randn(CN_SHAPE(5, 3)), cn_randn(CN_SHAPE(4, 3)),
-                      cn_randn(CN_SHAPE(4, 4))};
+  operands o = operands_of_cases();
+  cn_tensor **in = o.cell;
   scanned plain = {false, 0}, back = {true, 0}, columns = {false, 1}, last = {true, -1};
   both(recurrent, 2, in, 4, &plain);
   both(recurrent, 2, in, 4, &back);
   both_gradients(recurrent, 2, in, 4, &plain);
   both_gradients(recurrent, 2, in, 4, &back);
-  cn_tensor *other[4] = {in[0], cn_contiguous(cn_t(in[1])), in[2], in[3]};
-  both(recurrent, 2, other, 4, &columns);
-  both_gradients(recurrent, 2, other, 4, &last);
+  both(recurrent, 2, o.across, 4, &columns);
+  both_gradients(recurrent, 2, o.across, 4, &last);
   cn_tensor *a[2], *b[2];
   ok(recurrent(a, in, &plain));
-  ok(recurrent(b, other, &columns));
+  ok(recurrent(b, o.across, &columns));
   assert_same(a[0], b[0]);
   assert_same(a[1], cn_t(b[1]));
-  cn_tensor *none[4] = {in[0], cn_zeros(CN_SHAPE(0, 3)), in[2], in[3]};
-  both(recurrent, 2, none, 4, &plain);
-  ok(recurrent(a, none, &plain));
+  both(recurrent, 2, o.none, 4, &plain);
+  ok(recurrent(a, o.none, &plain));
   assert_same(a[0], in[0]);
   assert_int_equal(cn_size(a[1], 0), 0);
-  both_gradients(recurrent, 2, none, 4, &plain);
+  both_gradients(recurrent, 2, o.none, 4, &plain);
   cn_scope_end(s);
 }
 
@@ -118,8 +115,8 @@ static void test_map(void **state)
 {
   (void)state;
   cn_scope *s = cn_scope_begin();
-  cn_seed(5);
-  cn_tensor *in[3] = {cn_randn(CN_SHAPE(5, 3)), cn_randn(CN_SHAPE(5, 3)), cn_randn(CN_SHAPE(4, 3))}, *out[2];
+  operands o = operands_of_cases();
+  cn_tensor **in = o.rows, *out[2];
   both(mapped, 2, in, 3, NULL);
   both_gradients(mapped, 2, in, 3, NULL);
   ok(mapped(out, in, NULL));
@@ -136,22 +133,24 @@ static void test_while(void **state)
   (void)state;
   cn_scope *s = cn_scope_begin();
   int64_t no_bound = 0, many = 10, few = 2, one = 1;
-  cn_tensor *x = cn_linspace(1, 2, 3), *w = cn_full(CN_SHAPE(3), 1.75), *out[2];
-  cn_tensor *in[3] = {cn_zeros(NULL, 0, .dtype = CN_I64), x, w}, *pair[2] = {x, w};
+  operands o = operands_of_cases();
+  cn_tensor *x = o.pair[0], *w = o.pair[1], *out[2];
+  cn_tensor *in[3] = {cn_zeros(NULL, 0, .dtype = CN_I64), x, w};
   cn_tensor *far[3] = {in[0], cn_full(CN_SHAPE(3), 30), w};
   int64_t *bounds[] = {&no_bound, &many, &few, &one};
   for (int i = 0; i < 4; i++) {
     both(growing, 2, in, 3, bounds[i]);
     both(growing, 2, far, 3, bounds[i]); /* no step at all */
-    if (i) both_gradients(grown, 1, pair, 2, bounds[i]);
+    if (i) both_gradients(grown, 1, o.pair, 2, bounds[i]);
+    if (i) both_gradients(grown, 1, far + 1, 2, bounds[i]);
   }
   ok(growing(out, in, &no_bound));
   assert_int_equal(cn_item_int(out[0]), 5);
   ok(growing(out, in, &few));
   assert_int_equal(cn_item_int(out[0]), 2);
   differentiated d = {grown, &no_bound, 2, 1};
-  ok(gradients(out, pair, &d)); /* eager code needs no bound */
-  assert_null(cn_trace(gradients, 2, pair, 2, &d));
+  ok(gradients(out, o.pair, &d)); /* eager code needs no bound */
+  assert_null(cn_trace(gradients, 2, o.pair, 2, &d));
   assert_int_equal(cn_err(), CN_ERR_CAPTURE);
   assert_non_null(strstr(cn_err_message(), "max_steps"));
   cn_err_clear();
@@ -177,7 +176,8 @@ static void test_random(void **state)
 {
   (void)state;
   cn_scope *s = cn_scope_begin();
-  cn_tensor *in[2] = {cn_ones(CN_SHAPE(16)), cn_ones(CN_SHAPE(4, 16))}, *out[3];
+  operands o = operands_of_cases();
+  cn_tensor **in = o.noises, *out[3];
   cn_control_fn plain = noisy, again = checkpointed_step;
   both(noise, 3, in, 2, &plain);
   both_gradients(noise, 3, in, 2, &plain);
@@ -334,9 +334,8 @@ static void test_what_nobody_reads_goes(void **state)
 {
   (void)state;
   cn_scope *s = cn_scope_begin();
-  cn_seed(3);
-  cn_tensor *in[4] = {cn_randn(CN_SHAPE(4)), cn_randn(CN_SHAPE(5, 3)), cn_randn(CN_SHAPE(4, 3)),
-                      cn_randn(CN_SHAPE(4, 4))};
+  operands o = operands_of_cases();
+  cn_tensor **in = o.cell;
   both(forward_only, 1, in, 4, NULL);
   cn_graph *g = cn_trace(forward_only, 1, in, 4, NULL);
   char *text = cn_graph_to_string(g);

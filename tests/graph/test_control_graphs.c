@@ -38,9 +38,8 @@ static void test_another_device(void **state)
   (void)state;
   cn_scope *s = cn_scope_begin();
   cn_device mirror = cn_device_find("mirror");
-  cn_seed(3);
-  cn_tensor *in[4] = {cn_randn(CN_SHAPE(4)), cn_randn(CN_SHAPE(5, 3)), cn_randn(CN_SHAPE(4, 3)),
-                      cn_randn(CN_SHAPE(4, 4))}, *there[4], *want[4], *have[4];
+  operands o = operands_of_cases();
+  cn_tensor **in = o.cell, *there[4], *want[4], *have[4];
   for (int i = 0; i < 4; i++) there[i] = cn_to_device(in[i], mirror);
   differentiated d = {branches, NULL, 4, 2};
   ok(gradients(want, in, &d));
@@ -76,9 +75,8 @@ static void test_threads(void **state)
 {
   (void)state;
   cn_scope *s = cn_scope_begin();
-  cn_seed(3);
-  cn_tensor *in[4] = {cn_randn(CN_SHAPE(4)), cn_randn(CN_SHAPE(5, 3)), cn_randn(CN_SHAPE(4, 3)),
-                      cn_randn(CN_SHAPE(4, 4))};
+  operands o = operands_of_cases();
+  cn_tensor **in = o.cell;
   cn_graph *g = cn_trace(branches, 2, in, 4, NULL);
   runner r[3];
   pthread_t threads[3];
@@ -100,9 +98,8 @@ static void test_sizes(void **state)
 {
   (void)state;
   cn_scope *s = cn_scope_begin();
-  cn_seed(3);
-  cn_tensor *in[4] = {cn_randn(CN_SHAPE(4)), cn_randn(CN_SHAPE(5, 3)), cn_randn(CN_SHAPE(4, 3)),
-                      cn_randn(CN_SHAPE(4, 4))}, *want[2], *have[2];
+  operands o = operands_of_cases();
+  cn_tensor **in = o.cell, *want[2], *have[2];
   scanned plain = {false, 0};
   const cn_free_dim steps = {.input = 1, .dim = 0, .symbol = "T"}, inside[2] = {{.input = 1, .dim = 1, .symbol = "X"},
                                                                                 {.input = 2, .dim = 1, .symbol = "X"}};
@@ -137,9 +134,8 @@ static void test_compiled(void **state)
   (void)state;
   cn_scope *s = cn_scope_begin();
   cn_compiled *fast = cn_compile(forward, .fullgraph = true);
-  cn_seed(3);
-  cn_tensor *in[4] = {cn_randn(CN_SHAPE(4)), cn_randn(CN_SHAPE(5, 3)), cn_randn(CN_SHAPE(4, 3)),
-                      cn_randn(CN_SHAPE(4, 4))}, *grads[2][4];
+  operands o = operands_of_cases();
+  cn_tensor **in = o.cell, *grads[2][4];
   for (int round = 0; round < 2; round++)
     for (int compiled = 0; compiled < 2; compiled++) {
       cn_tensor *x[4], *out[2];
@@ -163,9 +159,8 @@ static void test_fused(void **state)
 {
   (void)state;
   cn_scope *s = cn_scope_begin();
-  cn_seed(3);
-  cn_tensor *in[4] = {cn_randn(CN_SHAPE(4)), cn_randn(CN_SHAPE(5, 3)), cn_randn(CN_SHAPE(4, 3)),
-                      cn_randn(CN_SHAPE(4, 4))}, *want[2], *have[2];
+  operands o = operands_of_cases();
+  cn_tensor **in = o.cell, *want[2], *have[2];
   scanned plain = {false, 0};
   const cn_free_dim steps = {.input = 1, .dim = 0, .symbol = "T"};
   cn_graph *g = cn_trace_dynamic(recurrent, 2, in, 4, &steps, 1, &plain), *body = NULL;

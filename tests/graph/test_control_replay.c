@@ -52,25 +52,18 @@ static void they_are_the_functions(void **state)
   scanned plain = {false, 0}, last = {true, -1};
   int64_t many = 10, few = 2;
   cn_control_fn drawing = noisy;
-  cn_seed(3);
+  operands o = operands_of_cases();
   cn_tensor *x[2] = {cn_linspace(-1, 2, 3), cn_full(CN_SHAPE(3), 5)}, *y[2] = {cn_neg(x[0]), x[1]};
-  cn_tensor *in[4] = {cn_randn(CN_SHAPE(4)), cn_randn(CN_SHAPE(5, 3)), cn_randn(CN_SHAPE(4, 3)),
-                      cn_randn(CN_SHAPE(4, 4))};
-  cn_tensor *other[4] = {in[0], cn_contiguous(cn_t(in[1])), in[2], in[3]};
-  cn_tensor *none[4] = {in[0], cn_zeros(CN_SHAPE(0, 3)), in[2], in[3]};
-  cn_tensor *rows[3] = {in[1], cn_randn(CN_SHAPE(5, 3)), in[2]}, *noises[2] = {cn_ones(CN_SHAPE(16)),
-                                                                             cn_ones(CN_SHAPE(4, 16))};
-  cn_tensor *pair[2] = {cn_linspace(1, 2, 3), cn_full(CN_SHAPE(3), 1.75)};
   compare(choose_with, 2, x, 2, NULL);
   compare(choose_with, 2, y, 2, NULL);
-  compare(recurrent, 2, in, 4, &plain);
-  compare(recurrent, 2, other, 4, &last);
-  compare(recurrent, 2, none, 4, &plain);
-  compare(branches, 2, in, 4, NULL);
-  compare(mapped, 2, rows, 3, NULL);
-  compare(grown, 1, pair, 2, &many);
-  compare(grown, 1, pair, 2, &few);
-  compare(noise, 3, noises, 2, &drawing);
+  compare(recurrent, 2, o.cell, 4, &plain);
+  compare(recurrent, 2, o.across, 4, &last);
+  compare(recurrent, 2, o.none, 4, &plain);
+  compare(branches, 2, o.cell, 4, NULL);
+  compare(mapped, 2, o.rows, 3, NULL);
+  compare(grown, 1, o.pair, 2, &many);
+  compare(grown, 1, o.pair, 2, &few);
+  compare(noise, 3, o.noises, 2, &drawing);
   cn_scope_end(s);
 }
 
@@ -81,11 +74,11 @@ static void backward_passes(void **state)
   cn_scope *s = cn_scope_begin();
   int64_t many = 10;
   cn_control_fn drawing = noisy;
-  cn_tensor *pair[2] = {cn_linspace(1, 2, 3), cn_full(CN_SHAPE(3), 1.75)}, *want[2], *have[2];
-  cn_tensor *noises[2] = {cn_ones(CN_SHAPE(16)), cn_ones(CN_SHAPE(4, 16))};
+  operands o = operands_of_cases();
+  cn_tensor *want[2], *have[2];
   differentiated d[2] = {{grown, &many, 2, 1}, {noise, &drawing, 2, 3}};
   for (int i = 0; i < 2; i++) {
-    cn_tensor **in = i ? noises : pair;
+    cn_tensor **in = i ? o.noises : o.pair;
     cn_graph *g = cn_trace(gradients, 2, in, 2, &d[i]);
     if (!g) fail_msg("%s", cn_err_message());
     cn_graph *again = cn_trace(replay, 2, in, 2, g);
@@ -159,8 +152,8 @@ static void what_was_cut_off_stays_so(void **state)
   (void)state;
   cn_scope *s = cn_scope_begin();
   scanned plain = {false, 0};
-  cn_tensor *in[4] = {cn_randn(CN_SHAPE(4)), cn_randn(CN_SHAPE(5, 3)), cn_randn(CN_SHAPE(4, 3)),
-                      cn_randn(CN_SHAPE(4, 4))}, *have[4];
+  operands o = operands_of_cases();
+  cn_tensor **in = o.cell, *have[4];
   cn_graph *g = cn_trace(cut_off, 2, in, 4, &plain);
   if (!g) fail_msg("%s", cn_err_message());
   differentiated d = {replay, g, 4, 2};
@@ -176,8 +169,8 @@ static void types_are_inferred(void **state)
   (void)state;
   cn_scope *s = cn_scope_begin();
   scanned plain = {false, 0};
-  cn_tensor *in[4] = {cn_randn(CN_SHAPE(4)), cn_randn(CN_SHAPE(5, 3)), cn_randn(CN_SHAPE(4, 3)),
-                      cn_randn(CN_SHAPE(4, 4))};
+  operands o = operands_of_cases();
+  cn_tensor **in = o.cell;
   const cn_free_dim steps = {.input = 1, .dim = 0, .symbol = "T"};
   cn_graph *g = cn_trace_dynamic(recurrent, 2, in, 4, &steps, 1, &plain);
   cn_graph_value given[4] = {{CN_F64, CN_CPU, 1, {4}}, {CN_F64, CN_CPU, 2, {9, 3}}, {CN_F64, CN_CPU, 2, {4, 3}},
@@ -425,25 +418,20 @@ static void gradients_of_gradients(void **state)
   scanned plain = {false, 0}, back = {true, 0};
   int64_t many = 10, few = 2;
   cn_control_fn drawing = noisy;
-  cn_seed(3);
+  operands o = operands_of_cases();
   cn_tensor *x[2] = {cn_linspace(-1, 2, 3), cn_full(CN_SHAPE(3), 5)}, *y[2] = {cn_neg(x[0]), x[1]};
-  cn_tensor *in[4] = {cn_randn(CN_SHAPE(4)), cn_randn(CN_SHAPE(5, 3)), cn_randn(CN_SHAPE(4, 3)),
-                      cn_randn(CN_SHAPE(4, 4))}, *none[4] = {in[0], cn_zeros(CN_SHAPE(0, 3)), in[2], in[3]};
-  cn_tensor *rows[3] = {in[1], cn_randn(CN_SHAPE(5, 3)), in[2]}, *noises[2] = {cn_ones(CN_SHAPE(16)),
-                                                                             cn_ones(CN_SHAPE(4, 16))};
-  cn_tensor *pair[2] = {cn_linspace(1, 2, 3), cn_full(CN_SHAPE(3), 1.75)};
   close_to(choose_with, 2, x, 2, NULL);
   close_to(choose_with, 2, y, 2, NULL);
-  close_to(recurrent, 2, in, 4, &plain);
-  close_to(recurrent, 2, in, 4, &back);
-  close_to(recurrent, 2, none, 4, &plain);
-  close_to(mapped, 2, rows, 3, NULL);
-  close_to(grown, 1, pair, 2, &many);
-  close_to(grown, 1, pair, 2, &few);
-  close_to(branches, 2, in, 4, NULL);
-  close_to(normed, 2, in, 4, NULL);
-  close_to(choose_normed, 2, in, 4, NULL);
-  close_to(noise, 3, noises, 2, &drawing);
+  close_to(recurrent, 2, o.cell, 4, &plain);
+  close_to(recurrent, 2, o.cell, 4, &back);
+  close_to(recurrent, 2, o.none, 4, &plain);
+  close_to(mapped, 2, o.rows, 3, NULL);
+  close_to(grown, 1, o.pair, 2, &many);
+  close_to(grown, 1, o.pair, 2, &few);
+  close_to(branches, 2, o.cell, 4, NULL);
+  close_to(normed, 2, o.cell, 4, NULL);
+  close_to(choose_normed, 2, o.cell, 4, NULL);
+  close_to(noise, 3, o.noises, 2, &drawing);
   cn_scope_end(s);
 }
 
