@@ -8,6 +8,7 @@
 #include "backends/mirror/mirror.h"
 #include "graph/run.h"
 #include "tensors.h"
+#include "training.h"
 
 enum { STEPS = 50, MIDDLE = 23, MOST_PARTS = 4, WIDTH = 16, HEADS = 2, WORDS = 11, LENGTH = 6 };
 
@@ -165,16 +166,6 @@ static void trainer_free(trainer *t)
 {
   cn_optim_free(t->optim);
   cn_module_release(t->net);
-}
-
-static void clip(cn_module *net)
-{
-  cn_named_list list;
-  cn_tensor *params[64];
-  cn_module_named(&list, net, CN_PARAMETERS);
-  for (size_t i = 0; i < list.n; i++) params[i] = list.v[i].tensor;
-  cn_clip_grad_norm(params, list.n, 1.0, 2);
-  cn_named_free(&list);
 }
 
 static void update(trainer *t)

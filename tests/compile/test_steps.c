@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "tensors.h"
+#include "training.h"
 
 enum { STEPS = 50 };
 
@@ -37,16 +38,6 @@ static void trainer_free(trainer *t)
   cn_grad_scaler_free(t->scaler);
   cn_optim_free(t->optim);
   cn_module_release(t->net);
-}
-
-static void clip(cn_module *net)
-{
-  cn_named_list list;
-  cn_tensor *params[8];
-  cn_module_named(&list, net, CN_PARAMETERS);
-  for (size_t i = 0; i < list.n; i++) params[i] = list.v[i].tensor;
-  cn_clip_grad_norm(params, list.n, 1.0, 2);
-  cn_named_free(&list);
 }
 
 static int step(cn_compile_call *k)

@@ -62,6 +62,22 @@ def describe(sample):
     return sample.summary().replace(', device="cpu"', "").replace("torch.", "")[:600]
 
 
+def over(judge, outcome, samples, body):
+    """Notes in an outcome what body(sample) says of each: None, a reason, or NotImplemented: nothing to compare."""
+    for i, sample in enumerate(samples):
+        text = describe(sample)
+        judge.place(f"{outcome.check} {i} {text}")
+        try:
+            reason = body(sample)
+        except translate.Untranslatable:
+            continue
+        except Exception as error:  # pylint: disable=broad-exception-caught
+            reason = said(error)
+        if reason is not NotImplemented:
+            outcome.note(reason, text)
+    return outcome
+
+
 class Judge:
     """All checks of one entry and dtype."""
 

@@ -8,7 +8,7 @@ import torch
 import compare
 import names
 import translate
-from checks import Outcome, describe, said
+from checks import Outcome, over
 
 # What reads values in Python, or (lstsq) whether there is a result: such a call runs as it is.
 AS_IT_IS = set("""item allclose equal cov linspace logspace narrow tensor_split nn.functional.gaussian_nll_loss
@@ -100,15 +100,4 @@ def compiled(judge):
     if judge.op.name in names.UNDEFINED:
         outcome.skipped = "its elements are not set"
         return [outcome]
-    for i, sample in enumerate(judge.samples):
-        text = describe(sample)
-        judge.place(f"compiled {i} {text}")
-        try:
-            reason = reason_for(judge, sample)
-        except translate.Untranslatable:
-            continue
-        except Exception as error:  # pylint: disable=broad-exception-caught
-            reason = said(error)
-        if reason is not NotImplemented:
-            outcome.note(reason, text)
-    return [outcome]
+    return [over(judge, outcome, judge.samples, lambda sample: reason_for(judge, sample))]

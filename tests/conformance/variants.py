@@ -7,27 +7,13 @@ import compare
 import names
 import randoms
 import translate
-from checks import MAY_RAISE, Outcome, describe, differentiable, said
+from checks import MAY_RAISE, Outcome, differentiable, over, said
 
 
-def over(judge, check, body):
-    """Runs body(sample) -> reason or None over the side samples."""
-    outcome = Outcome(check)
-    outcome.skipped = judge.skipped(check)
-    if outcome.skipped:
-        return outcome
-    for i, sample in enumerate(judge.side(judge.samples)):
-        text = describe(sample)
-        judge.place(f"{check} {i} {text}")
-        try:
-            reason = body(sample)
-        except translate.Untranslatable:
-            continue
-        except Exception as error:  # pylint: disable=broad-exception-caught
-            reason = said(error)
-        if reason is not NotImplemented:
-            outcome.note(reason, text)
-    return outcome
+def beside(judge, check, body):
+    """The outcome of body(sample) over the side samples."""
+    outcome = Outcome(check, skipped=judge.skipped(check))
+    return outcome if outcome.skipped else over(judge, outcome, judge.side(judge.samples), body)
 
 
 def absent(check, missing):
@@ -77,7 +63,7 @@ def method(judge):
         here, actual, _ = judge.mine(sample, found[1])
         reason = judged(judge, here, actual, theirs[1], sample)
         return reason and f"{found[0]}: {reason}"
-    return [over(judge, "method", body)]
+    return [beside(judge, "method", body)]
 
 
 def operator(judge):
@@ -93,7 +79,7 @@ def operator(judge):
             here, actual, _ = judge.mine(sample, call)
             reason = judged(judge, here, actual, theirs[1], sample)
             return reason and f"{name}: {reason}"
-        outcomes.append(over(judge, "operator", body))
+        outcomes.append(beside(judge, "operator", body))
     return outcomes
 
 
@@ -122,7 +108,7 @@ def inplace(judge):
         if reason is None and judge.differentiable and judge.op.supports_inplace_autograd:
             reason = inplace_gradient(judge, sample, call)
         return reason and f"{name}: {reason}"
-    return [over(judge, "inplace", body)]
+    return [beside(judge, "inplace", body)]
 
 
 def refused(judge, sample, call):
@@ -183,7 +169,7 @@ def out(judge):
             if reason:
                 return reason
         return None
-    return [over(judge, "out", body)]
+    return [beside(judge, "out", body)]
 
 
 def targets(expected, form):
