@@ -16,6 +16,7 @@
 
 #include "alloc.h"
 #include "os.h"
+#include "scratch.h"
 
 enum { MAX_WORKERS = 255, SPINS = 2000, PATIENCE = 10 * SPINS, SET_BITS = 64 };
 
@@ -27,6 +28,10 @@ typedef struct job {
   _Alignas(64) _Atomic int inside; /* workers that have it, or may take it */
   cni_saved_error error;
   atomic_flag error_taken;
+  cni_scratch lent; /* to the region: each thread gets a part, in the order of their coming */
+  int parts;
+  _Atomic int taken;
+  _Atomic size_t most; /* that one of them wanted */
 } job;
 
 /* Each on cache lines of its own. */
@@ -87,11 +92,12 @@ static int64_t piece_start(const job *j, int64_t i)
 
 static void run_chunks(job *j)
 {
-  for (;;) {
-    int64_t i = atomic_fetch_add(&j->next, 1);
-    if (i >= j->pieces) return;
+  cni_lent = cni_scratch_part(&j->lent, atomic_fetch_add(&j->taken, 1), j->parts);
+  for (int64_t i; (i = atomic_fetch_add(&j->next, 1)) < j->pieces;)
     j->fn(piece_start(j, i), piece_start(j, i + 1), j->payload);
-  }
+  size_t most = atomic_load(&j->most);
+  while (cni_lent.most > most && !atomic_compare_exchange_weak(&j->most, &most, cni_lent.most)) {}
+  cni_lent = (cni_scratch){NULL};
 }
 
 static void hand_error_over(job *j)
@@ -273,8 +279,12 @@ void cni_parallel_for(int64_t n, int64_t grain, cni_range_fn fn, void *payload)
   int got = get_threads(threads);
   /* A few ranges per thread even out cores of unequal speed. */
   int64_t pieces = got == 1 ? 1 : most < 4 * threads ? most : 4 * threads;
-  job j = {.fn = fn, .payload = payload, .n = n, .pieces = pieces, .error_taken = ATOMIC_FLAG_INIT};
+  job j = {.fn = fn, .payload = payload, .n = n, .pieces = pieces, .error_taken = ATOMIC_FLAG_INIT, .lent = cni_lent,
+           .parts = threads};
   run_region(&j, got);
+  cni_lent = j.lent; /* whichever of the threads came: as if all had */
+  size_t all = cni_lent.used + cni_lent.beyond + atomic_load(&j.most) * (size_t)threads;
+  if (all > cni_lent.most) cni_lent.most = all;
   atomic_fetch_sub_explicit(&busy, got, memory_order_relaxed);
   if (j.error.err && !cn_err()) cni_error_restore(&j.error);
 }

@@ -33,6 +33,8 @@ static void free_one(cni_context *c, const cni_plan *p)
     if (!p->values[i].varies) cni_tensor_release(c->now[i]);
   cni_free(c->now, c->nvalues * sizeof *c->now);
   cni_free(c->held, c->nstates * sizeof *c->held);
+  cni_free(c->wants, p->nnodes * sizeof *c->wants);
+  cni_free(c->work, c->work_size);
   cni_storage_release(c->block);
   cni_free(c, sizeof *c);
 }
@@ -107,7 +109,8 @@ static cni_context *make(const cni_plan *p, const cn_graph *g)
   c->held = c->now ? cni_alloc_zero(c->nstates * sizeof *c->held) : NULL;
   for (size_t i = 0; c->held && i < g->nstates; i++) c->held[i] = g->states[i].tensor->storage;
   if (c->held && p->store) c->prepared = cni_alloc_zero(p->nnodes * sizeof *c->prepared);
-  bool done = c->held && (!p->store || c->prepared);
+  if (c->held && p->gaps) c->wants = cni_alloc_zero(p->nnodes * sizeof *c->wants);
+  bool done = c->held && (!p->store || c->prepared) && (!p->gaps || c->wants);
   done = done && (!p->planned || (c->block = cni_storage_new(p->device, p->planned))) && !make_nested(c, p, g);
   for (int roots = 1; roots >= 0; roots--) /* memory first, then what looks into it */
     for (size_t i = 0; done && i < p->nvalues; i++) {

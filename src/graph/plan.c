@@ -31,6 +31,7 @@ static void free_one(cni_plan *p)
   cni_free(p->order, p->nnodes * sizeof *p->order);
   cni_free(p->stays, p->nnodes * sizeof *p->stays);
   cni_free(p->steady, p->nnodes + 1);
+  cni_free(p->gaps, p->nnodes * sizeof *p->gaps);
   cni_prepared_store_release(p->store);
   if (p->executable) cni_whole.free(p->device, p->executable);
   cni_free(p->wanted, p->wanted_cap * sizeof *p->wanted);
@@ -254,7 +255,9 @@ static int place(cni_plan *p)
 {
   for (size_t i = 0; i < p->nvalues && (!p->device || p->device == CN_CPU); i++)
     if (p->values[i].size) p->device = p->values[i].handle->d.device;
-  p->planned = cni_memplan(p->values, p->nvalues);
+  bool host = !p->device || p->device == CN_CPU;
+  if (host && !(p->gaps = cni_alloc_zero(p->nnodes * sizeof *p->gaps))) return CN_ERR_MEMORY;
+  p->planned = cni_memplan(p->values, p->nvalues, p->gaps, p->nnodes);
   return p->planned ? CN_OK : cn_err(); /* nothing to place, or no memory to plan with */
 }
 

@@ -10,6 +10,7 @@
 
 #include <pthread.h>
 
+#include "base/scratch.h"
 #include "ir.h"
 #include "ops/prepared.h"
 #include "tensor/tensor.h"
@@ -28,6 +29,11 @@ typedef struct cni_planned {
   bool is_final;     /* a state or an input holds it after a run */
   bool varies;       /* its tensor is another in each run: inputs, outputs, views of those */
 } cni_planned;
+
+/* A piece of the block. */
+typedef struct cni_gap {
+  size_t offset, size;
+} cni_gap;
 
 struct cni_context;
 struct cni_plan;
@@ -56,6 +62,7 @@ typedef struct cni_plan {
   size_t ndraws;
   cn_device device;   /* of the block; values elsewhere have memory of their own */
   size_t planned, unplanned; /* bytes of the block, and without sharing */
+  cni_gap *gaps;      /* per place in the order: the largest piece of the block free there; NULL: not on the CPU */
   bool by_offset;     /* memory is looked at as another type: where in it an input begins is part of the plan */
   void *executable;   /* of the device, which takes the graph whole (whole.c); NULL: nodes run one by one */
   int *wanted;        /* ... values that its runs give */
@@ -128,9 +135,9 @@ void cni_steady_lifetimes(cni_plan *p, const cn_graph *g); /* ... in its place i
 /* Another number whenever a weight was written to; 0: others may write to one unseen. */
 uint64_t cni_steady_stamp(const cni_plan *p, const cn_graph *g);
 
-/* passes/memplan.c: gives every value that needs memory its offset; returns the block's size (0 with the error set
- * when there is no memory to plan with). */
-size_t cni_memplan(cni_planned *values, size_t n);
+/* passes/memplan.c: gives every value that needs memory its offset, and finds what is free at each of `places`; returns
+ * the block's size (0 with the error set when there is no memory to plan with). */
+size_t cni_memplan(cni_planned *values, size_t n, cni_gap *gaps, size_t places);
 
 /* ---- context.c ---- */
 /* What one run has for itself. now: per value its tensor in this run; those that vary are set, and released, by the
@@ -149,6 +156,9 @@ typedef struct cni_context {
   struct cni_recorded *recorded; /* owned; NULL: none yet */
   cni_prepared_slot *prepared; /* per node; NULL: nothing is kept */
   struct cni_nested_context *nested; /* one for each of the plan's nodes that hold graphs */
+  size_t *wants;      /* per place in the order: bytes that the kernel there was seen to take while it ran (work.c) */
+  char *work;         /* owned: for kernels that the gap at their place is too small for */
+  size_t work_size, work_wanted;
 } cni_context;
 
 /* Runs of a node's graphs use the same memory one after the other; carried values have two places each. */
@@ -166,6 +176,11 @@ bool cni_context_is_lent(const cni_context *c);
 cni_context *cni_context_renew(cni_plan *p, const cn_graph *g, cni_context *c);
 /* The memory of a value that is lent, for this run; owned. NULL with the error set. */
 cn_tensor *cni_context_lend(const cni_context *c, const cni_planned *q);
+
+/* ---- work.c ---- */
+cni_scratch cni_work_lend(const cni_context *c, const cni_plan *p, size_t place); /* for the node there */
+void cni_work_note(cni_context *c, const cni_plan *p, size_t place, size_t most); /* ... which took so much */
+void cni_work_grow(cni_context *c); /* behind a run: room for what did not fit */
 
 /* ---- run.c, control_run.c ---- */
 /* A graph that a node holds, ready to run. */

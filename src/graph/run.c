@@ -169,6 +169,16 @@ static int run_node(running *r, size_t node)
   return status;
 }
 
+static int run_place(running *r, size_t place)
+{
+  cni_scratch outer = cni_lent;
+  cni_lent = cni_work_lend(r->context, r->plan, place);
+  int status = run_node(r, (size_t)r->plan->order[place]);
+  cni_work_note(r->context, r->plan, place, cni_lent.most);
+  cni_lent = outer;
+  return status;
+}
+
 /* The device runs all nodes; what looks into results is made here. */
 static int run_whole(running *r)
 {
@@ -332,7 +342,7 @@ int cni_run_nodes(cni_running *r, cni_side side)
     const cni_gnode *n = &r->g->nodes[node];
     if (!cni_on_side(r->g, n->out[0], side) || (r->settled && r->plan->steady[node])) continue;
     if (i < r->plan->commit && !r->there) status = cni_limits_hold(n->info->name); /* a recording takes no time */
-    if (!status) status = run_node(r, node);
+    if (!status) status = run_place(r, i);
   }
   return status;
 }
@@ -388,6 +398,7 @@ static int run_once(running *r, cn_tensor **outputs)
   if (!status) status = cni_write_back(r, CNI_BOTH_SIDES);
   if (!status) status = give_gradients(r);
   cni_forget_varying(r);
+  if (!status) cni_work_grow(r->context);
   return status;
 }
 

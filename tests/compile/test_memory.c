@@ -1,5 +1,5 @@
-/* test_memory.c: what compiled steps do with memory: they need no more of it than the function itself, gradients that
- * they leave lie in the run's memory, and whoever keeps one has it for good. */
+/* test_memory.c: what compiled steps do with memory: they need no more of it than the function itself, kernels find
+ * what they need in the run's memory, gradients that steps leave lie there, and whoever keeps one has it for good. */
 #include <cairn/cairn.h>
 #include <cairn/compile.h>
 #include <string.h>
@@ -7,6 +7,7 @@
 #include "test.h"
 
 enum { WIDTH = 512, BATCH = 256, CLASSES = 10, STEPS = 12 };
+typedef enum kind { MLP, CNN, TRANSFORMER, KINDS } kind;
 
 typedef struct trainer {
   cn_module *net;
@@ -15,20 +16,29 @@ typedef struct trainer {
   cn_tensor *x, *y;  /* (BATCH, WIDTH), (BATCH); owned */
 } trainer;
 
-static trainer trainer_new(bool conv)
+static cn_module *net_of(kind k)
+{
+  if (k == MLP)
+    return cn_nn_sequential(cn_nn_linear(WIDTH, WIDTH), cn_nn_relu(), cn_nn_linear(WIDTH, WIDTH), cn_nn_relu(),
+                            cn_nn_linear(WIDTH, CLASSES));
+  if (k == CNN)
+    return cn_nn_sequential(cn_nn_conv2d(1, 16, 3), cn_nn_batch_norm2d(16), cn_nn_relu(), cn_nn_max_pool2d(2),
+                            cn_nn_flatten(), cn_nn_linear(16 * 7 * 15, CLASSES));
+  return cn_nn_sequential(cn_nn_transformer_encoder_layer(32, 4, .dim_feedforward = 64, .batch_first = true),
+                          cn_nn_flatten(), cn_nn_linear(WIDTH, CLASSES));
+}
+
+static trainer trainer_new(kind k)
 {
   trainer t = {NULL};
   cn_scope *s = cn_scope_begin();
   cn_seed(1);
-  if (conv)
-    t.net = cn_nn_sequential(cn_nn_conv2d(1, 16, 3), cn_nn_batch_norm2d(16), cn_nn_relu(), cn_nn_max_pool2d(2),
-                             cn_nn_flatten(), cn_nn_linear(16 * 7 * 15, CLASSES));
-  else
-    t.net = cn_nn_sequential(cn_nn_linear(WIDTH, WIDTH), cn_nn_relu(), cn_nn_linear(WIDTH, WIDTH), cn_nn_relu(),
-                             cn_nn_linear(WIDTH, CLASSES));
+  t.net = net_of(k);
   t.optim = cn_optim_adam(t.net, .lr = 1e-3);
   cn_tensor *x = cn_randn(CN_SHAPE(BATCH, WIDTH));
-  t.x = cn_keep(conv ? cn_reshape(x, CN_SHAPE(BATCH, 1, 16, WIDTH / 16)) : x);
+  if (k == CNN) x = cn_reshape(x, CN_SHAPE(BATCH, 1, 16, WIDTH / 16));
+  if (k == TRANSFORMER) x = cn_reshape(x, CN_SHAPE(BATCH, WIDTH / 32, 32));
+  t.x = cn_keep(x);
   t.y = cn_keep(cn_randint(0, CLASSES, CN_SHAPE(BATCH)));
   cn_scope_end(s);
   return t;
@@ -73,12 +83,12 @@ static size_t in_use(void)
 }
 
 /* The most that training takes at once, network and states of the optimiser with it. */
-static size_t most(bool conv, bool compiled)
+static size_t most(kind k, bool compiled)
 {
   cn_memory_stats stats;
   cn_memory_trim();
   size_t before = in_use();
-  trainer t = trainer_new(conv);
+  trainer t = trainer_new(k);
   if (compiled) t.fast = cn_compile(step_fn, .fullgraph = true);
   for (int i = 0; i < 3; i++) step(&t); /* what only first steps do */
   cn_memory_reset_peak();
@@ -92,9 +102,9 @@ static void steps_need_no_more_memory(void **state)
 {
   (void)state;
   cn_memory_set_caching(false);
-  for (int conv = 0; conv < 2; conv++) {
-    size_t eager = most(conv, false), compiled = most(conv, true);
-    if (compiled > eager) fail_msg("net %d: %zu bytes at most, %zu as it is", conv, compiled, eager);
+  for (kind k = MLP; k < KINDS; k++) {
+    size_t eager = most(k, false), compiled = most(k, true);
+    if (compiled > eager) fail_msg("net %d: %zu bytes at most, %zu as it is", k, compiled, eager);
   }
   cn_memory_set_caching(true);
 }
@@ -106,7 +116,7 @@ static void kept_gradients_stay(void **state)
 {
   (void)state;
   cn_scope *s = cn_scope_begin();
-  trainer eager = trainer_new(false), t = trainer_new(false);
+  trainer eager = trainer_new(MLP), t = trainer_new(MLP);
   cn_tensor *want[STEPS], *have[STEPS];
   t.fast = cn_compile(step_fn, .fullgraph = true);
   cn_memory_set_caching(false);
@@ -135,7 +145,7 @@ static void gradients_outlive_programs(void **state)
 {
   (void)state;
   cn_scope *s = cn_scope_begin();
-  trainer eager = trainer_new(false), t = trainer_new(false);
+  trainer eager = trainer_new(MLP), t = trainer_new(MLP);
   t.fast = cn_compile(step_fn, .fullgraph = true);
   step(&eager), step(&t);
   cn_compiled_free(t.fast);
@@ -157,7 +167,7 @@ static void gradients_outlive_programs(void **state)
 static void steps_reuse_their_block(void **state)
 {
   (void)state;
-  trainer t = trainer_new(false);
+  trainer t = trainer_new(MLP);
   cn_memory_stats before, after;
   t.fast = cn_compile(step_fn, .fullgraph = true);
   for (int i = 0; i < 3; i++) step(&t);
@@ -168,11 +178,44 @@ static void steps_reuse_their_block(void **state)
   trainer_free(&t);
 }
 
+/* Products pack, convolutions transform, norms sum up: from the second run on they do it in memory that the context
+ * has. What is left are headers of tensors, the result, and lists of pointers. */
+static void kernels_find_their_memory(void **state)
+{
+  (void)state;
+  enum { HEADERS = 4096 };
+  int all = cn_num_threads();
+  for (int threads = 1; threads <= 3; threads += 2)
+    for (kind k = MLP; k < KINDS; k++) {
+      cn_set_num_threads(threads);
+      trainer t = trainer_new(k);
+      cn_memory_stats stats;
+      t.fast = cn_compile(step_fn, .fullgraph = true);
+      cn_memory_set_caching(false);
+      step(&t);
+      size_t before = in_use();
+      cn_memory_reset_peak();
+      step(&t);
+      cn_memory_get_stats(&stats);
+      if (stats.peak > before + HEADERS) fail_msg("net %d took %zu bytes in its second run", k, stats.peak - before);
+      cn_memory_set_caching(true);
+      for (int i = 0; i < 2; i++) step(&t); /* headers come into the thread's lists */
+      cn_memory_get_stats(&stats);
+      uint64_t allocations = stats.allocations;
+      for (int i = 0; i < 3; i++) step(&t);
+      cn_memory_get_stats(&stats);
+      assert_int_equal(stats.allocations, allocations);
+      trainer_free(&t);
+    }
+  cn_set_num_threads(all);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(steps_need_no_more_memory), cmocka_unit_test(kept_gradients_stay),
     cmocka_unit_test(gradients_outlive_programs), cmocka_unit_test(steps_reuse_their_block),
+    cmocka_unit_test(kernels_find_their_memory),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,6 +12,7 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "base/os.h"
+#include "base/scratch.h"
 #include "base/state.h"
 #include "ops/families.h"
 #include "ops/prepared.h"
@@ -263,11 +264,13 @@ static int run_chosen(cn_call *c, const cni_choice *choice)
     c->plan = choice->plan.size ? &choice->plan : NULL;
     return run_kernel(c, choice->kernel);
   }
-  c->workspace = cni_memory.alloc(c->device, bytes, c->stream);
+  bool host = c->device == CN_CPU;
+  c->workspace = host ? cni_scratch_alloc(bytes) : cni_memory.alloc(c->device, bytes, c->stream);
   if (!c->workspace) return CN_ERR_MEMORY;
   c->plan = &choice->plan;
   int status = run_kernel(c, choice->kernel);
-  cni_memory.free(c->device, c->workspace, bytes, c->stream);
+  if (host) cni_scratch_free(c->workspace, bytes);
+  else cni_memory.free(c->device, c->workspace, bytes, c->stream);
   c->workspace = NULL;
   return status;
 }

@@ -46,7 +46,22 @@ static size_t by_size(const cni_planned *values, size_t n, size_t *order)
   return m;
 }
 
-size_t cni_memplan(cni_planned *values, size_t n)
+/* placed: sorted by offset. */
+static cni_gap largest_gap(const cni_planned *values, const size_t *placed, size_t n, size_t total, int at)
+{
+  cni_gap best = {0, 0};
+  size_t end = 0;
+  for (size_t i = 0; i <= n; i++) {
+    const cni_planned *p = i < n ? &values[placed[i]] : NULL;
+    if (p && (p->first > at || p->last < at)) continue;
+    size_t next = p ? p->offset : total;
+    if (next > end && next - end > best.size) best = (cni_gap){end, next - end};
+    if (p && next + rounded(p->size) > end) end = next + rounded(p->size);
+  }
+  return best;
+}
+
+size_t cni_memplan(cni_planned *values, size_t n, cni_gap *gaps, size_t places)
 {
   size_t *order = cni_alloc((n + 1) * sizeof *order), total = 0;
   size_t *placed = order ? cni_alloc((n + 1) * sizeof *placed) : NULL;
@@ -58,6 +73,7 @@ size_t cni_memplan(cni_planned *values, size_t n)
       insert_sorted(values, placed, i, order[i]);
       if (v->offset + rounded(v->size) > total) total = v->offset + rounded(v->size);
     }
+    for (size_t at = 0; gaps && at < places; at++) gaps[at] = largest_gap(values, placed, m, total, (int)at);
     cni_free(placed, (n + 1) * sizeof *placed);
   }
   cni_free(order, (n + 1) * sizeof *order);

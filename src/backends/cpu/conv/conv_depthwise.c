@@ -10,8 +10,8 @@
 
 #include "backends/cpu/cpu.h"
 #include "backends/cpu/isa.h"
-#include "base/alloc.h"
 #include "base/parallel.h"
+#include "base/scratch.h"
 #include "conv_direct.h"
 #include "tensor/tensor.h"
 
@@ -113,7 +113,7 @@ static int whole(cni_conv_tensor *t, const cni_conv_tensor *of, bool fill, void 
     return CN_OK;
   cn_desc from = cni_conv_desc(of, CN_F32);
   *bytes = (size_t)from.numel * 4;
-  if (!(*room = cni_alloc(*bytes))) return CN_ERR_MEMORY;
+  if (!(*room = cni_scratch_alloc(*bytes))) return CN_ERR_MEMORY;
   t->data = *room;
   cni_contiguous_strides(4, t->shape, t->strides);
   cn_desc to = cni_conv_desc(t, CN_F32);
@@ -159,7 +159,7 @@ int cni_conv_depthwise(const cni_conv *v)
   if (!status && !k.half) {
     k.d.vectors = cni_parts(v->h * v->w, CNI_DEPTHWISE_LANES);
     masks_bytes = (size_t)masks_of(&k.d) * sizeof *masks;
-    masks = cni_alloc(masks_bytes);
+    masks = cni_scratch_alloc(masks_bytes);
     if (masks) fill_masks(&k.d, masks, v->kind == CNI_CONV_WEIGHT);
     else status = CN_ERR_MEMORY;
     k.d.masks = masks;
@@ -168,8 +168,8 @@ int cni_conv_depthwise(const cni_conv *v)
   else if (!status && v->kind == CNI_CONV_INPUT) run(&k, &v->x, &k.x);
   else if (!status) run(&k, NULL, NULL);
   if (!status) status = cn_err();
-  cni_free(masks, masks_bytes);
-  cni_free(room[0], bytes[0]);
-  cni_free(room[1], bytes[1]);
+  cni_scratch_free(masks, masks_bytes);
+  cni_scratch_free(room[0], bytes[0]);
+  cni_scratch_free(room[1], bytes[1]);
   return status;
 }

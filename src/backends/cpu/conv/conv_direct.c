@@ -10,9 +10,9 @@
 #include <string.h>
 
 #include "backends/cpu/cpu.h"
-#include "base/alloc.h"
 #include "base/dtype.h"
 #include "base/parallel.h"
+#include "base/scratch.h"
 #include "tensor/tensor.h"
 
 enum {
@@ -143,7 +143,7 @@ static void product_range(int64_t begin, int64_t end, void *payload)
   const product *p = payload;
   int64_t most = (p->f->stack - 1) * p->f->plane + (p->tile_rows - 1) * p->f->pitch + p->tile_cols;
   size_t bytes = (size_t)(p->panel * (cni_parts(most, p->ker->nr) * p->ker->nr)) * p->ker->size;
-  char *room = cni_alloc(bytes);
+  char *room = cni_scratch_alloc(bytes);
   if (!room) return; /* the error reaches the caller */
   for (int64_t item = begin; item < end; item++) {
     int64_t rest = item, tx, ty, g, block;
@@ -153,7 +153,7 @@ static void product_range(int64_t begin, int64_t end, void *payload)
     g = rest % p->groups, rest /= p->groups;
     run_tile(p, block, g, ty * p->tile_rows, tx * p->tile_cols, rest, room);
   }
-  cni_free(room, bytes);
+  cni_scratch_free(room, bytes);
 }
 
 /* Weights and tables of one product; the rest is filled in by the caller. 0 or CN_ERR_MEMORY. */
@@ -161,17 +161,17 @@ static int product_begin(product *p)
 {
   size_t a = (size_t)(p->groups * p->m * p->depth) * p->ker->size;
   p->panel = cni_parts(p->m, cni_parts(p->m, p->ker->mr));
-  p->a = cni_alloc(a);
-  p->offset = cni_alloc((size_t)p->depth * sizeof *p->offset);
-  p->from = cni_alloc((size_t)p->depth * sizeof *p->from);
+  p->a = cni_scratch_alloc(a);
+  p->offset = cni_scratch_alloc((size_t)p->depth * sizeof *p->offset);
+  p->from = cni_scratch_alloc((size_t)p->depth * sizeof *p->from);
   return p->a && p->offset && p->from ? CN_OK : CN_ERR_MEMORY;
 }
 
 static void product_end(product *p)
 {
-  cni_free(p->a, (size_t)(p->groups * p->m * p->depth) * p->ker->size);
-  cni_free(p->offset, (size_t)p->depth * sizeof *p->offset);
-  cni_free(p->from, (size_t)p->depth * sizeof *p->from);
+  cni_scratch_free(p->a, (size_t)(p->groups * p->m * p->depth) * p->ker->size);
+  cni_scratch_free(p->offset, (size_t)p->depth * sizeof *p->offset);
+  cni_scratch_free(p->from, (size_t)p->depth * sizeof *p->from);
 }
 
 /* ---- forward ---- */
@@ -379,7 +379,7 @@ static int input_gradient(const cni_conv *v, const cni_conv_kernels *ker)
           made = 0;
   int status = cni_conv_planes_begin(&f, v, &v->y, cni_conv_fit_of(v, ker->lanes));
   if (status) return status;
-  product *p = cni_alloc_zero((size_t)(ny * nx) * sizeof *p);
+  product *p = cni_scratch_alloc_zero((size_t)(ny * nx) * sizeof *p);
   if (!p) status = CN_ERR_MEMORY;
   /* Some coordinates may lie under no tap at all. */
   if (ny < v->stride[0] || nx < v->stride[1]) clear(&v->x, f.size == 8 ? CN_F64 : CN_F32);
@@ -396,7 +396,7 @@ static int input_gradient(const cni_conv *v, const cni_conv_kernels *ker)
     status = run_all(&f, p, made);
   }
   for (int64_t i = 0; i < made; i++) product_end(&p[i]);
-  cni_free(p, (size_t)(ny * nx) * sizeof *p);
+  cni_scratch_free(p, (size_t)(ny * nx) * sizeof *p);
   return status;
 }
 
@@ -407,7 +407,7 @@ static int pack_tensor(cni_conv_tensor *t, int dtype, int compute, bool copy, vo
 {
   cn_desc old = cni_conv_desc(t, dtype);
   *bytes = cni_dtype_bytes(compute, old.numel);
-  if (!(*room = cni_alloc(*bytes))) return CN_ERR_MEMORY;
+  if (!(*room = cni_scratch_alloc(*bytes))) return CN_ERR_MEMORY;
   cn_desc packed = cni_cpu_packed(&old, compute, *room);
   if (copy) cni_cpu_copy(&packed, &old);
   t->data = *room;
@@ -441,7 +441,7 @@ int cni_conv_direct(const cni_conv *given)
   if (!status && !in_place) status = pack_tensor(out, v.dtype, compute, false, &out_room, &out_bytes);
   if (!status && v.bias && v.dtype != compute) {
     bias_bytes = cni_dtype_bytes(compute, v.k);
-    bias_room = cni_alloc(bias_bytes);
+    bias_room = cni_scratch_alloc(bias_bytes);
     if (!bias_room) status = CN_ERR_MEMORY;
     else {
       bias = cni_cpu_packed(v.bias, compute, bias_room);
@@ -454,8 +454,8 @@ int cni_conv_direct(const cni_conv *given)
     cn_desc from = cni_conv_desc(out, compute), to = cni_conv_desc(&target, v.dtype);
     cni_cpu_copy(&to, &from);
   }
-  cni_free(weight_room, weight_bytes);
-  cni_free(out_room, out_bytes);
-  cni_free(bias_room, bias_bytes);
+  cni_scratch_free(weight_room, weight_bytes);
+  cni_scratch_free(out_room, out_bytes);
+  cni_scratch_free(bias_room, bias_bytes);
   return status;
 }

@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "backends/cpu/cpu.h"
-#include "base/alloc.h"
 #include "base/parallel.h"
+#include "base/scratch.h"
 #include "conv_direct.h"
 
 enum {
@@ -181,11 +181,11 @@ static int begin(job *j)
   const cni_conv *v = j->v;
   cut(j);
   if (cni_conv_planes_alloc(&j->f, j->f.set)) return CN_ERR_MEMORY;
-  j->offset = cni_alloc((size_t)j->depth * sizeof *j->offset);
+  j->offset = cni_scratch_alloc((size_t)j->depth * sizeof *j->offset);
   j->grad_bytes = (size_t)(j->f.set * v->groups * j->pixels * (j->dots ? j->kg : j->ld)) * j->ker->size;
-  j->grad = cni_alloc(j->grad_bytes);
+  j->grad = cni_scratch_alloc(j->grad_bytes);
   j->sums_bytes = (size_t)(j->pieces * j->sum) * j->ker->size;
-  j->sums = cni_alloc_zero(j->sums_bytes);
+  j->sums = cni_scratch_alloc_zero(j->sums_bytes);
   if (!j->offset || !j->grad || !j->sums) return CN_ERR_MEMORY;
   int64_t r = 0;
   for (int64_t c = 0; c < v->c / v->groups; c++)
@@ -226,9 +226,9 @@ int cni_conv_weight(const cni_conv *v, const cni_conv_kernels *ker)
     run(&j);
     status = cn_err();
   }
-  cni_free(j.offset, (size_t)j.depth * sizeof *j.offset);
-  cni_free(j.grad, j.grad_bytes);
-  cni_free(j.sums, j.sums_bytes);
+  cni_scratch_free(j.offset, (size_t)j.depth * sizeof *j.offset);
+  cni_scratch_free(j.grad, j.grad_bytes);
+  cni_scratch_free(j.sums, j.sums_bytes);
   cni_conv_planes_free(&j.f);
   return status;
 }

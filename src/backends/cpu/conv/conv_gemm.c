@@ -10,9 +10,9 @@
 
 #include "backends/cpu/cpu.h"
 #include "backends/cpu/gemm/gemm.h"
-#include "base/alloc.h"
 #include "base/dtype.h"
 #include "base/parallel.h"
+#include "base/scratch.h"
 #include "conv_direct.h"
 #include "tensor/tensor.h"
 
@@ -69,7 +69,7 @@ static int side_by_side(pixels *m, const cni_conv_tensor *t, int dtype, bool fil
   m->image = t->shape[2] * t->shape[3];
   m->row = t->shape[0] * m->image;
   m->bytes = cni_dtype_bytes(dtype, m->row * t->shape[1]);
-  m->room = cni_alloc(m->bytes);
+  m->room = cni_scratch_alloc(m->bytes);
   m->data = m->room;
   if (!m->room) return CN_ERR_MEMORY;
   if (fill) {
@@ -86,7 +86,7 @@ static void copy_back(const pixels *m, int dtype)
   cni_cpu_copy(&to, &from);
 }
 
-static void pixels_free(pixels *m) { cni_free(m->room, m->bytes); }
+static void pixels_free(pixels *m) { cni_scratch_free(m->room, m->bytes); }
 
 static int product(const cni_gemm *g, int dtype) { return dtype == CN_F64 ? cni_gemm_f64(g) : cni_gemm_f32(g); }
 
@@ -335,7 +335,7 @@ static int by_columns(const cni_conv *v)
   size_t bytes = (size_t)(depth * s.pixels * s.size);
   pixels y = {0};
   int status = CN_OK;
-  if (!(s.data = cni_alloc(bytes))) return CN_ERR_MEMORY;
+  if (!(s.data = cni_scratch_alloc(bytes))) return CN_ERR_MEMORY;
   if (v->bias) put_bias(v);
   if (v->n == 1 && even(&v->y)) in_place(&y, &v->y);
   else status = side_by_side(&y, &v->y, v->dtype, v->kind != CNI_CONV_FORWARD || v->bias);
@@ -355,7 +355,7 @@ static int by_columns(const cni_conv *v)
     if (!status) cni_parallel_for(v->c, grain, give_range, &s);
   }
   pixels_free(&y);
-  cni_free(s.data, bytes);
+  cni_scratch_free(s.data, bytes);
   return status;
 }
 
@@ -375,7 +375,7 @@ static void piece_range(int64_t begin, int64_t end, void *payload)
   const cni_conv *v = s->v;
   const int64_t image = v->oh * v->ow, per_image = cni_parts(image, s->each), *ys = v->y.strides;
   size_t bytes = (size_t)(s->depth * s->each) * sizeof(float);
-  float *seen_by = cni_alloc(bytes);
+  float *seen_by = cni_scratch_alloc(bytes);
   if (!seen_by) return; /* the error reaches the caller */
   for (int64_t piece = begin; piece < end; piece++) {
     int64_t from = piece * s->chunks / s->pieces, to = (piece + 1) * s->chunks / s->pieces;
@@ -393,7 +393,7 @@ static void piece_range(int64_t begin, int64_t end, void *payload)
       if (cni_gemm_f32(&g)) s->failed = 1;
     }
   }
-  cni_free(seen_by, bytes);
+  cni_scratch_free(seen_by, bytes);
 }
 
 static int weight_by_columns(const cni_conv *v)
@@ -406,7 +406,7 @@ static int weight_by_columns(const cni_conv *v)
   s.chunks = v->n * cni_parts(image, s.each);
   s.pieces = cni_least(MOST_PIECES, s.chunks);
   size_t bytes = (size_t)(s.pieces * size) * sizeof(float);
-  if (!(s.data = cni_alloc(bytes))) return CN_ERR_MEMORY;
+  if (!(s.data = cni_scratch_alloc(bytes))) return CN_ERR_MEMORY;
   cni_parallel_for(s.pieces, cni_grain(cni_conv_work(v), s.pieces, GRAIN_WORK), piece_range, &s);
   if (!cn_err()) {
     for (int64_t piece = 1; piece < s.pieces; piece++)
@@ -419,7 +419,7 @@ static int weight_by_columns(const cni_conv *v)
     from.strides[3] = v->k;
     cni_cpu_copy(&to, &from);
   }
-  cni_free(s.data, bytes);
+  cni_scratch_free(s.data, bytes);
   return cn_err();
 }
 

@@ -11,8 +11,8 @@
 
 #include "backends/cpu/cpu.h"
 #include "backends/cpu/isa.h"
-#include "base/alloc.h"
 #include "base/parallel.h"
+#include "base/scratch.h"
 #include "conv_direct.h"
 #include "tensor/tensor.h"
 
@@ -123,7 +123,7 @@ static void block_range(int64_t begin, int64_t end, void *payload)
   const cni_conv *v = j->v;
   const int64_t image = v->oh * v->ow, *s = v->y.strides;
   size_t bytes = (size_t)((j->depth + j->panel) * j->each) * sizeof(float);
-  float *columns = cni_alloc(bytes), *room = columns + j->depth * j->each;
+  float *columns = cni_scratch_alloc(bytes), *room = columns + j->depth * j->each;
   if (!columns) return; /* the error reaches the caller */
   for (int64_t block = begin; block < end; block++) {
     int64_t first = block * j->each, last = cni_least(first + j->each, j->pixels), cols = last - first;
@@ -138,7 +138,7 @@ static void block_range(int64_t begin, int64_t end, void *payload)
       if (!straight) give(j, room, j->each, row, rows, first, last);
     }
   }
-  cni_free(columns, bytes);
+  cni_scratch_free(columns, bytes);
 }
 
 /* What blocks of `each` results cost the busiest thread. */
@@ -184,8 +184,8 @@ int cni_conv_im2col(const cni_conv *v)
   j.panel = cni_parts(v->k, cni_parts(v->k, j.ker->mr));
   size_t weights = (size_t)(v->k * j.depth) * sizeof *j.a, offsets = (size_t)j.depth * sizeof *j.offset;
   cut(&j);
-  j.a = cni_alloc(weights);
-  j.offset = cni_alloc(offsets);
+  j.a = cni_scratch_alloc(weights);
+  j.offset = cni_scratch_alloc(offsets);
   if (j.a && j.offset) {
     int64_t panels = cni_parts(v->k, j.panel);
     for (int64_t r = 0; r < j.depth; r++) j.offset[r] = r * j.each;
@@ -193,7 +193,7 @@ int cni_conv_im2col(const cni_conv *v)
     int64_t grain = cni_grain(cni_conv_work(v), j.blocks, GRAIN_WORK);
     cni_parallel_for(j.blocks, cni_even_grain(j.blocks, grain), block_range, &j);
   }
-  cni_free(j.a, weights);
-  cni_free(j.offset, offsets);
+  cni_scratch_free(j.a, weights);
+  cni_scratch_free(j.offset, offsets);
   return cn_err();
 }

@@ -5,9 +5,10 @@
 #include <string.h>
 
 #include "backends/cpu/cpu.h"
-#include "base/alloc.h"
 #include "base/dtype.h"
 #include "base/parallel.h"
+#include "base/scratch.h"
+#include "base/state.h"
 #include "conv_direct.h"
 
 enum {
@@ -145,11 +146,11 @@ int cni_conv_planes_alloc(cni_conv_planes *f, int64_t set)
   f->set = set;
   f->bytes =
       (size_t)(set * f->block) * f->size + 128; /* kernels read whole vectors: up to one behind the end */
-  f->data = cni_alloc(f->bytes);
+  f->data = cni_scratch_alloc(f->bytes);
   return f->data ? CN_OK : CN_ERR_MEMORY;
 }
 
-void cni_conv_planes_free(cni_conv_planes *f) { cni_free(f->data, f->bytes); }
+void cni_conv_planes_free(cni_conv_planes *f) { cni_scratch_free(f->data, f->bytes); }
 
 /* Short runs, for which a call of memcpy costs more than the copy: two pieces that may overlap. n: a multiple of 4 */
 static inline void copy_bytes(char *dst, const char *src, int64_t n)

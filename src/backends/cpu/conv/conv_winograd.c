@@ -17,8 +17,8 @@
 #include "backends/cpu/cpu.h"
 #include "backends/cpu/gemm/gemm.h"
 #include "backends/cpu/isa.h"
-#include "base/alloc.h"
 #include "base/parallel.h"
+#include "base/scratch.h"
 #include "conv_direct.h"
 #include "tensor/tensor.h"
 
@@ -209,7 +209,7 @@ static void block_range(int64_t begin, int64_t end, void *payload)
   job *j = payload;
   const int64_t patches = j->parts * j->v_step;
   size_t bytes = (size_t)(patches + j->points * j->m_step) * sizeof(float);
-  float *v = cni_alloc(bytes), *m = v + patches;
+  float *v = cni_scratch_alloc(bytes), *m = v + patches;
   if (!v) return; /* the error reaches the caller */
   for (int64_t block = begin; block < end && !j->overflow; block++) {
     int64_t first = block * j->each, last = cni_least(first + j->each, j->tiles);
@@ -222,7 +222,7 @@ static void block_range(int64_t begin, int64_t end, void *payload)
       if (!give_results(j, m, row, rows, first, last)) j->overflow = 1;
     }
   }
-  cni_free(v, bytes);
+  cni_scratch_free(v, bytes);
 }
 
 static void set_steps(job *j)
@@ -284,10 +284,10 @@ static void transform_weights(job *j)
 static int run_blocks(job *j)
 {
   bool prepared = j->u != NULL;
-  if (!prepared && !(j->u = cni_alloc(weight_bytes(j)))) return CN_ERR_MEMORY;
+  if (!prepared && !(j->u = cni_scratch_alloc(weight_bytes(j)))) return CN_ERR_MEMORY;
   if (!prepared) transform_weights(j);
   cni_parallel_for(j->blocks, cni_even_grain(j->blocks, 1), block_range, j);
-  if (!prepared) cni_free(j->u, weight_bytes(j));
+  if (!prepared) cni_scratch_free(j->u, weight_bytes(j));
   return cn_err();
 }
 
@@ -305,7 +305,7 @@ static void panel_range(int64_t begin, int64_t end, void *payload)
   job *j = payload;
   const int64_t weights = j->u ? 0 : j->group * j->u_panel;
   size_t bytes = (size_t)(weights + j->points * j->m_step) * sizeof(float);
-  float *room = cni_alloc(bytes), *m = room + weights;
+  float *room = cni_scratch_alloc(bytes), *m = room + weights;
   if (!room) return; /* the error reaches the caller */
   for (int64_t item = begin; item < end && !j->overflow; item++) {
     int64_t first = item * j->group, panels = cni_least(j->group, j->rows / ROWS - first);
@@ -316,7 +316,7 @@ static void panel_range(int64_t begin, int64_t end, void *payload)
         multiply(j, p, m + k * ROWS * j->pitch, u + k * j->u_panel, j->patches, j->tiles);
     if (!give_results(j, m, first * ROWS, panels * ROWS, 0, j->tiles)) j->overflow = 1;
   }
-  cni_free(room, bytes);
+  cni_scratch_free(room, bytes);
 }
 
 static int run_panels(job *j)
@@ -324,12 +324,12 @@ static int run_panels(job *j)
   size_t bytes = (size_t)(j->parts * j->v_step) * sizeof(float);
   int64_t panels = j->rows / ROWS, most = GROUP_BYTES / (j->u_panel * (int64_t)sizeof(float));
   j->group = cni_least(most < 1 ? 1 : most, cni_least(CHUNK_ROWS / ROWS, cni_parts(panels, 8)));
-  j->patches = cni_alloc(bytes);
+  j->patches = cni_scratch_alloc(bytes);
   if (j->patches) {
     cni_parallel_for(j->depth, cni_grain((double)j->v_step, j->depth, GRAIN_COPY), patch_range, j);
     cni_parallel_for(cni_parts(panels, j->group), 1, panel_range, j);
   }
-  cni_free(j->patches, bytes);
+  cni_scratch_free(j->patches, bytes);
   return cn_err();
 }
 
@@ -343,11 +343,11 @@ static int run(job *j)
     cut(j);
   }
   size_t offsets = (size_t)j->offset_at[j->points] * sizeof *j->offset;
-  j->offset = cni_alloc(offsets);
+  j->offset = cni_scratch_alloc(offsets);
   if (!j->offset) return CN_ERR_MEMORY;
   set_offsets(j);
   int status = few ? run_panels(j) : run_blocks(j);
-  cni_free(j->offset, offsets);
+  cni_scratch_free(j->offset, offsets);
   return status;
 }
 
@@ -424,7 +424,7 @@ static int run_backward(backward *b)
     for (int64_t t = 0; t < terms_of(j->f, p); t++) b->point[part_of(j->f, p, t)] = p;
   int64_t patches = j->parts * j->v_step, grads = j->points * b->g_step;
   size_t all = (size_t)(patches + grads + j->parts * j->rows * j->depth) * sizeof(float);
-  if (!(j->patches = cni_alloc(all))) return CN_ERR_MEMORY;
+  if (!(j->patches = cni_scratch_alloc(all))) return CN_ERR_MEMORY;
   b->grads = j->patches + patches;
   b->sums = b->grads + grads;
   for (; b->first < j->tiles && !cn_err(); b->first = b->end) {
@@ -434,7 +434,7 @@ static int run_backward(backward *b)
   }
   if (!cn_err())
     cni_parallel_for(j->rows, cni_grain((double)j->rows * (double)j->depth, j->rows, GRAIN_COPY), back_range, b);
-  cni_free(j->patches, all);
+  cni_scratch_free(j->patches, all);
   return cn_err();
 }
 

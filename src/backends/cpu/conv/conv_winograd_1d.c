@@ -15,8 +15,8 @@
 #include "avx512/conv_winograd_1d_kernels.h"
 #include "backends/cpu/cpu.h"
 #include "backends/cpu/isa.h"
-#include "base/alloc.h"
 #include "base/parallel.h"
+#include "base/scratch.h"
 #include "conv_direct.h"
 #include "tensor/tensor.h"
 
@@ -230,7 +230,7 @@ static void block_range(int64_t begin, int64_t end, void *payload)
   job *j = payload;
   const cni_conv *v = j->v;
   size_t bytes = (size_t)(j->parts_size + room_size(j) + POINTS * j->m_step) * sizeof(float);
-  float *parts = cni_alloc(bytes), *room = parts + j->parts_size, *m = room + room_size(j);
+  float *parts = cni_scratch_alloc(bytes), *room = parts + j->parts_size, *m = room + room_size(j);
   if (!parts) return; /* the error reaches the caller */
   for (int64_t item = begin; item < end && !j->overflow; item++) {
     int64_t n = item / j->blocks, line = item % j->blocks * j->rows, lines = cni_least(j->rows, v->oh - line);
@@ -247,7 +247,7 @@ static void block_range(int64_t begin, int64_t end, void *payload)
       give(j, m, row, rows, n, line, lines);
     }
   }
-  cni_free(parts, bytes);
+  cni_scratch_free(parts, bytes);
 }
 
 static int forward(job *j)
@@ -257,16 +257,16 @@ static int forward(job *j)
   j->pitch = cni_parts(j->rows * j->tiles, LANES) * LANES;
   j->m_step = j->panel * j->pitch + LANES;
   size_t weights = (size_t)(v->k * j->deep) * sizeof *j->u, offsets = (size_t)j->deep * sizeof *j->offset;
-  j->u = cni_alloc(weights);
-  j->offset = cni_alloc(offsets);
+  j->u = cni_scratch_alloc(weights);
+  j->offset = cni_scratch_alloc(offsets);
   if (j->u && j->offset) {
     int64_t panels = cni_parts(v->k, j->panel), items = v->n * j->blocks;
     set_offsets(j);
     cni_parallel_for(panels, cni_grain((double)(v->k * j->deep) * 8, panels, GRAIN_WORK), weight_range, j);
     cni_parallel_for(items, cni_even_grain(items, cni_grain(cni_conv_work(v), items, GRAIN_WORK)), block_range, j);
   }
-  cni_free(j->u, weights);
-  cni_free(j->offset, offsets);
+  cni_scratch_free(j->u, weights);
+  cni_scratch_free(j->offset, offsets);
   return cn_err();
 }
 
@@ -293,7 +293,7 @@ static void piece_range(int64_t begin, int64_t end, void *payload)
   const cni_conv *v = j->v;
   const int64_t columns = j->rows * j->tiles, step = columns * j->ld + LANES, all = v->n * j->blocks;
   size_t bytes = (size_t)(j->parts_size + room_size(j) + POINTS * step) * sizeof(float);
-  float *parts = cni_alloc(bytes), *room = parts + j->parts_size, *grads = room + room_size(j);
+  float *parts = cni_scratch_alloc(bytes), *room = parts + j->parts_size, *grads = room + room_size(j);
   if (!parts) return; /* the error reaches the caller */
   for (int64_t piece = begin; piece < end; piece++)
     for (int64_t item = piece * all / j->pieces; item < (piece + 1) * all / j->pieces; item++) {
@@ -312,7 +312,7 @@ static void piece_range(int64_t begin, int64_t end, void *payload)
         offset += j->depth[point];
       }
     }
-  cni_free(parts, bytes);
+  cni_scratch_free(parts, bytes);
 }
 
 /* Taps of (c, y) of 16 rows of weights from k on, from the sums of all pieces, in order. */
@@ -364,15 +364,15 @@ static int weight_gradient(job *j)
 {
   const cni_conv *v = j->v;
   size_t offsets = (size_t)j->deep * sizeof *j->offset, sums = (size_t)(j->pieces * j->deep * j->ld) * sizeof *j->sums;
-  j->offset = cni_alloc(offsets);
-  j->sums = cni_alloc_zero(sums);
+  j->offset = cni_scratch_alloc(offsets);
+  j->sums = cni_scratch_alloc_zero(sums);
   if (j->offset && j->sums) {
     set_offsets(j);
     cni_parallel_for(j->pieces, cni_grain(cni_conv_work(v), j->pieces, GRAIN_WORK), piece_range, j);
     if (!cn_err()) cni_parallel_for(v->c, cni_grain((double)sums, v->c, GRAIN_WORK), give_range, j);
   }
-  cni_free(j->offset, offsets);
-  cni_free(j->sums, sums);
+  cni_scratch_free(j->offset, offsets);
+  cni_scratch_free(j->sums, sums);
   return cn_err();
 }
 

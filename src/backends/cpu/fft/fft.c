@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "backends/cpu/cpu.h"
-#include "base/alloc.h"
 #include "base/parallel.h"
+#include "base/scratch.h"
 #include "base/state.h"
 #include "fft_plan.h"
 
@@ -127,7 +127,7 @@ static void groups(int64_t begin, int64_t end, void *payload)
   const cni_fft_plan *p = j->p;
   const int lanes = p->loops->lanes;
   size_t bytes = group_room(j);
-  char *x = cni_alloc(bytes);
+  char *x = cni_scratch_alloc(bytes);
   if (!x) return;
   char *y = x + (p->n + 1) * column_bytes(p), *in_copies = y + (p->n + 1) * column_bytes(p);
   char *out_copies = in_copies + (j->in_dense ? 0 : (j->in_scalars + 16) * lanes * p->size);
@@ -150,7 +150,7 @@ static void groups(int64_t begin, int64_t end, void *payload)
     for (int i = 0; !j->out_dense && i < count; i++)
       copy_line(j->out, out_dims(j), home[i], out[i], j->out_scalars, true, p->f64);
   }
-  cni_free(x, bytes);
+  cni_scratch_free(x, bytes);
 }
 
 /* ---- one line, as (n1, n2) pairs ---- */
@@ -197,19 +197,19 @@ static void second_stage(const stages *s, int64_t begin, int64_t end, char *room
 static void first_range(int64_t begin, int64_t end, void *payload)
 {
   const stages *s = payload;
-  char *room = cni_alloc(stage_room(s->p));
+  char *room = cni_scratch_alloc(stage_room(s->p));
   if (!room) return;
   first_stage(s, begin, end, room);
-  cni_free(room, stage_room(s->p));
+  cni_scratch_free(room, stage_room(s->p));
 }
 
 static void second_range(int64_t begin, int64_t end, void *payload)
 {
   const stages *s = payload;
-  char *room = cni_alloc(stage_room(s->p));
+  char *room = cni_scratch_alloc(stage_room(s->p));
   if (!room) return;
   second_stage(s, begin, end, room);
-  cni_free(room, stage_room(s->p));
+  cni_scratch_free(room, stage_room(s->p));
 }
 
 static int64_t z_bytes(const cni_fft_plan *p) { return parts(p->n1, p->loops->lanes) * p->n2 * column_bytes(p); }
@@ -305,7 +305,7 @@ static void lines(int64_t begin, int64_t end, void *payload)
   const cni_fft_plan *p = j->p;
   const int64_t size = p->size, pairs = (j->points + 32) * 2 * size / 64 * 64;
   size_t bytes = (size_t)(line_room(p) + 3 * pairs);
-  char *room = cni_alloc(bytes);
+  char *room = cni_scratch_alloc(bytes);
   if (!room) return;
   char *t = room + line_room(p), *in_copy = t + pairs, *out_copy = in_copy + pairs;
   for (int64_t line = begin; line < end; line++) {
@@ -314,7 +314,7 @@ static void lines(int64_t begin, int64_t end, void *payload)
     one_line(j, j->in_dense ? in : in_copy, j->out_dense ? out : out_copy, t, room);
     if (!j->out_dense) copy_line(j->out, out_dims(j), out, out_copy, j->out_scalars, true, p->f64);
   }
-  cni_free(room, bytes);
+  cni_scratch_free(room, bytes);
 }
 
 /* ---- calls ---- */

@@ -12,6 +12,7 @@
 #include "backends/cpu/lib/blas.h"
 #include "base/alloc.h"
 #include "base/parallel.h"
+#include "base/scratch.h"
 #include "gemm_isa.h"
 
 enum {
@@ -266,7 +267,7 @@ static void tile_range(int64_t begin, int64_t end, void *payload)
   const cni_gemm *g = job->g;
   const int64_t size = (int64_t)job->ker->size, mr = job->mr, nc = job->ker->nc;
   size_t bytes = job->form == A_ROWS ? (size_t)(mr * job->a_pitch * size) : 0;
-  char *rows = bytes ? cni_alloc(bytes) : NULL;
+  char *rows = bytes ? cni_scratch_alloc(bytes) : NULL;
   if (bytes && !rows) return; /* the error is set, and reaches the caller */
   for (int64_t p = begin; p < end; p++) {
     int64_t j = p / job->row_panels * nc, i = p % job->row_panels * mr;
@@ -294,7 +295,7 @@ static void tile_range(int64_t begin, int64_t end, void *payload)
     }
     job->ker->run(&r);
   }
-  cni_free(rows, bytes);
+  cni_scratch_free(rows, bytes);
 }
 
 /* Sizes the panels and allocates them. A copy of a row is an odd number of cache lines long, so that rows never
@@ -318,7 +319,7 @@ static int prepare(block_job *job, int64_t depth, size_t *bytes)
        cni_mul_overflows((size_t)(job->row_panels * job->mr), (size_t)job->a_pitch * ker->size, &a_size)) ||
       __builtin_add_overflow(a_size, b_size, bytes))
     return cn_err_set(CN_ERR_MEMORY, "matrix product: operands are too large");
-  job->room = cni_alloc(*bytes); /* b_size is a multiple of 64, since nr elements are */
+  job->room = cni_scratch_alloc(*bytes); /* b_size is a multiple of 64, since nr elements are */
   if (!job->room) return CN_ERR_MEMORY;
   job->b = job->room;
   job->a = job->room + b_size;
@@ -347,7 +348,7 @@ static int run_blocked(const cni_gemm *g, const cni_gemm_kernels *ker)
     if (pack_items) in_parallel(pack_items, packed, GRAIN_PACK, pack_range, &job);
     in_parallel(tile_items, work, GRAIN_WORK, tile_range, &job);
   }
-  cni_free(job.room, bytes);
+  cni_scratch_free(job.room, bytes);
   return cn_err();
 }
 

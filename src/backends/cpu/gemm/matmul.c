@@ -11,10 +11,10 @@
 #include "backends/cpu/isa.h"
 #include "backends/cpu/lib/blas.h"
 #include "backends/cpu/walk/cast.h"
-#include "base/alloc.h"
 #include "base/convert.h"
 #include "base/dtype.h"
 #include "base/parallel.h"
+#include "base/scratch.h"
 #include "gemm.h"
 #include "matmul.h"
 #include "ops/infer.h"
@@ -227,7 +227,7 @@ static int rows_of(const cn_desc *x, int64_t rows, matrix *a, void **copy, size_
   *copy = NULL;
   if (view_rows(x, rows, a)) return CN_OK;
   *bytes = cni_dtype_bytes(x->dtype, x->numel);
-  *copy = cni_alloc(*bytes);
+  *copy = cni_scratch_alloc(*bytes);
   if (!*copy) return CN_ERR_MEMORY;
   cn_desc packed = cni_cpu_packed(x, x->dtype, *copy);
   cni_cpu_copy(&packed, x);
@@ -266,7 +266,7 @@ static int run_linear(cn_call *c, enum cni_blas by)
   int status = rows_of(cn_desc_of(c->in[0]), p.m, &p.a, &copy, &bytes);
   if (status) return status;
   status = run(c, &p);
-  cni_free(copy, bytes);
+  cni_scratch_free(copy, bytes);
   return status;
 }
 

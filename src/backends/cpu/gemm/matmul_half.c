@@ -13,6 +13,7 @@
 #include "base/convert.h"
 #include "base/dtype.h"
 #include "base/parallel.h"
+#include "base/scratch.h"
 #include "gemm_isa.h"
 #include "matmul.h"
 
@@ -104,14 +105,14 @@ static cn_desc desc_of_a(const cni_product *p)
 static int run_few(const cni_product *p)
 {
   size_t bytes = (size_t)(p->batch * p->m * p->k) * sizeof(float);
-  float *a = cni_alloc(bytes);
+  float *a = cni_scratch_alloc(bytes);
   if (!a) return CN_ERR_MEMORY;
   cn_desc from = desc_of_a(p), to = cni_cpu_packed(&from, CN_F32, a);
   cni_cpu_copy(&to, &from);
   few_job job = {.p = p, .dots = loops()->dots[p->dtype == CN_BF16], .a = a, .groups = parts(p->n, DOTS)};
   cni_parallel_for(p->batch * job.groups, grain_of((double)p->m * DOTS * (double)p->k, GRAIN_WORK), few_range,
                    &job);
-  cni_free(a, bytes);
+  cni_scratch_free(a, bytes);
   return CN_OK;
 }
 
@@ -151,13 +152,13 @@ static void pairs_range(int64_t begin, int64_t end, void *payload)
 static int run_pairs(const cni_product *p)
 {
   size_t bytes = (size_t)(p->batch * p->m * p->k) * 2;
-  char *a = cni_alloc(bytes);
+  char *a = cni_scratch_alloc(bytes);
   if (!a) return CN_ERR_MEMORY;
   cn_desc from = desc_of_a(p), to = cni_cpu_packed(&from, p->dtype, a);
   cni_cpu_copy(&to, &from);
   pair_job job = {.p = p, .loops = loops(), .a = a, .groups = parts(p->n, DOTS)};
   cni_parallel_for(p->batch * job.groups, grain_of((double)p->m * DOTS * (double)p->k, GRAIN_WORK), pairs_range, &job);
-  cni_free(a, bytes);
+  cni_scratch_free(a, bytes);
   return CN_OK;
 }
 
@@ -300,7 +301,7 @@ static void pack_range(int64_t begin, int64_t end, void *payload)
   const cni_product *p = w->p;
   const int nr = w->ker->nr;
   size_t bytes = (size_t)(w->kc * nr) * 4;
-  char *rows = w->b_form == BY_COPY ? cni_alloc(bytes) : NULL;
+  char *rows = w->b_form == BY_COPY ? cni_scratch_alloc(bytes) : NULL;
   if (w->b_form == BY_COPY && !rows) return;
   for (int64_t k = 0; k < w->depth; k += w->kc)
     for (int64_t item = begin; item < end; item++) {
@@ -308,7 +309,7 @@ static void pack_range(int64_t begin, int64_t end, void *payload)
       char *to = job->b + (k * w->width + j * depth) * 4;
       pack_panel(w, to, cni_product_at(p, &p->b, job->batch, 0, j), (int)least(nr, p->n - j), k, depth, rows);
     }
-  cni_free(rows, bytes);
+  cni_scratch_free(rows, bytes);
 }
 
 /* Where a strip begins: (rows, nc) of beta * init's numbers. */
@@ -389,13 +390,13 @@ static void tile_range(int64_t begin, int64_t end, void *payload)
   const panels *w = job->w;
   const cni_product *p = w->p;
   size_t bytes = (size_t)(w->mr * (w->nc + (w->lines || w->in_place ? 0 : w->pitch))) * 4;
-  float *strip = cni_alloc(bytes);
+  float *strip = cni_scratch_alloc(bytes);
   if (!strip) return;
   for (int64_t item = begin; item < end; item++) {
     int64_t j = item / w->row_panels * w->nc, i = item % w->row_panels * w->mr;
     one_strip(job, strip, (char *)(strip + w->mr * w->nc), i, j, least(w->mr, p->m - i), least(w->nc, p->n - j));
   }
-  cni_free(strip, bytes);
+  cni_scratch_free(strip, bytes);
 }
 
 /* Items: column panels, each packed, used by the one row panel there is, and forgotten. */
@@ -406,7 +407,7 @@ static void passing_range(int64_t begin, int64_t end, void *payload)
   const cni_product *p = w->p;
   const int nr = w->ker->nr;
   size_t bytes = (size_t)(2 * w->kc * nr + p->m * nr) * 4;
-  char *b = cni_alloc(bytes);
+  char *b = cni_scratch_alloc(bytes);
   if (!b) return;
   char *rows = b + w->kc * nr * 4;
   float *strip = (float *)(void *)(rows + w->kc * nr * 4);
@@ -432,7 +433,7 @@ static void passing_range(int64_t begin, int64_t end, void *payload)
     }
     finish_strip(w, strip, job->batch, 0, j, p->m, cols);
   }
-  cni_free(b, bytes);
+  cni_scratch_free(b, bytes);
 }
 
 /* No depth: C = beta * init. */
@@ -488,9 +489,9 @@ static void product_range(int64_t begin, int64_t end, void *payload)
     cn_err_set(CN_ERR_MEMORY, "matrix product: operands are too large");
     return;
   }
-  char *room = cni_alloc(bytes);
+  char *room = cni_scratch_alloc(bytes);
   for (int64_t b = begin; room && b < end && !cn_err(); b++) one_product(w, b, room);
-  cni_free(room, bytes);
+  cni_scratch_free(room, bytes);
 }
 
 /* C^T = B^T A^T */

@@ -4,9 +4,9 @@
  * casts. Invariant: a row of the result is computed by one thread. */
 #include "backends/cpu/cpu.h"
 #include "backends/cpu/isa.h"
-#include "base/alloc.h"
 #include "base/dtype.h"
 #include "base/parallel.h"
+#include "base/scratch.h"
 #include "matmul_int8.h"
 
 enum { GRAIN_WORK = 1 << 18 }; /* multiply-adds worth waking a thread for */
@@ -47,14 +47,14 @@ static int int8_kernel(cn_call *call)
   size_t bytes = cni_dtype_bytes(CN_I8, b->numel);
   void *copy = NULL;
   if (b->strides[last] != 1 && b->numel) { /* a transposed view */
-    if (!(copy = cni_alloc(bytes))) return CN_ERR_MEMORY;
+    if (!(copy = cni_scratch_alloc(bytes))) return CN_ERR_MEMORY;
     packed = cni_cpu_packed(b, CN_I8, copy);
     cni_cpu_copy(&packed, b);
     j.b = &packed;
   }
   int64_t work = j.n * (j.k ? j.k : 1);
   cni_parallel_for(c->numel / j.n, GRAIN_WORK / work + 1, rows_range, &j);
-  cni_free(copy, bytes);
+  cni_scratch_free(copy, bytes);
   return CN_OK;
 }
 

@@ -7,9 +7,9 @@
 
 #include "backends/cpu/cpu.h"
 #include "backends/cpu/walk/iter.h"
-#include "base/alloc.h"
 #include "base/convert.h"
 #include "base/dtype.h"
+#include "base/scratch.h"
 #include "tensor/tensor.h"
 
 /* A number as a tensor of the weights' type holds it: PyTorch keeps norm and factor so. */
@@ -52,7 +52,7 @@ static int embedding_renorm_kernel(cn_call *c)
   }
   if (y->data != x->data) cni_cpu_copy(y, x);
   size_t rows = (size_t)x->shape[0] + 1;
-  char *seen = cni_alloc(rows);
+  char *seen = cni_scratch_alloc(rows);
   if (!seen) return CN_ERR_MEMORY;
   memset(seen, 0, rows);
   for (int64_t i = 0; i < index->numel; i++) {
@@ -61,7 +61,7 @@ static int embedding_renorm_kernel(cn_call *c)
     if (norm > most) scale_row(y, row, stored(most / (norm + 1e-7), y->dtype));
     seen[row] = 1;
   }
-  cni_free(seen, rows);
+  cni_scratch_free(seen, rows);
   return CN_OK;
 }
 

@@ -12,6 +12,7 @@
 #include "backends/cpu/walk/rows.h"
 #include "base/dtype.h"
 #include "base/parallel.h"
+#include "base/scratch.h"
 #include "tensor/tensor.h"
 
 enum { GRAIN = 16384, AHEAD = 4 /* rows fetched before they are copied */, FETCHED = 128 /* bytes of each */ };
@@ -26,7 +27,7 @@ int cni_numbers_open(cni_numbers *n, const cn_desc *index, bool packed)
   if (index->dtype == CN_I64 && (!packed || cni_is_contiguous(index->ndim, index->shape, index->strides)))
     return CN_OK;
   n->size = (size_t)index->numel * sizeof(int64_t);
-  if (!(n->copy = cni_alloc(n->size))) return CN_ERR_MEMORY;
+  if (!(n->copy = cni_scratch_alloc(n->size))) return CN_ERR_MEMORY;
   n->d = cni_cpu_packed(index, CN_I64, n->copy);
   cni_cpu_copy(&n->d, index);
   return CN_OK;
@@ -34,7 +35,7 @@ int cni_numbers_open(cni_numbers *n, const cn_desc *index, bool packed)
 
 void cni_numbers_close(cni_numbers *n)
 {
-  cni_free(n->copy, n->size);
+  cni_scratch_free(n->copy, n->size);
   n->copy = NULL;
 }
 
@@ -286,8 +287,8 @@ int cni_plan_offsets(cni_numbers *n, const cn_call *c, const cni_index_plan *p, 
   cn_desc wide = {.dtype = CN_I64, .ndim = p->wide, .numel = 1, .device = CN_CPU};
   for (int i = 0; i < p->wide; i++) wide.numel *= wide.shape[i] = p->shape[p->at + i];
   n->size = (size_t)wide.numel * sizeof(int64_t);
-  n->copy = cni_alloc_zero(n->size);
-  void *numbers = cni_alloc(n->size);
+  n->copy = cni_scratch_alloc_zero(n->size);
+  void *numbers = cni_scratch_alloc(n->size);
   int status = n->copy && numbers ? CN_OK : CN_ERR_MEMORY;
   n->d = cni_cpu_packed(&wide, CN_I64, n->copy);
   wide = cni_cpu_packed(&wide, CN_I64, numbers);
@@ -295,7 +296,7 @@ int cni_plan_offsets(cni_numbers *n, const cn_call *c, const cni_index_plan *p, 
     cni_cpu_copy(&wide, cn_desc_of(p->index[k]));
     status = add_offsets(n->copy, c, numbers, wide.numel, x, p->dim[k]);
   }
-  cni_free(numbers, n->size);
+  cni_scratch_free(numbers, n->size);
   return status;
 }
 
@@ -356,7 +357,7 @@ static int nonzero_kernel(cn_call *c)
   const cn_desc *x = cn_desc_of(c->in[0]);
   size_t size = (size_t)x->numel;
   bool direct = x->dtype == CN_BOOL && cni_is_contiguous(x->ndim, x->shape, x->strides);
-  uint8_t *set = direct ? x->data : cni_alloc(size);
+  uint8_t *set = direct ? x->data : cni_scratch_alloc(size);
   if (!set) return CN_ERR_MEMORY;
   if (!direct) {
     cn_desc to = cni_cpu_packed(x, CN_BOOL, set);
@@ -365,7 +366,7 @@ static int nonzero_kernel(cn_call *c)
   int64_t shape[2] = {count_set(set, x->numel), x->ndim};
   c->out[0] = cni_tensor_new(c->device, CN_I64, 2, shape, NULL);
   if (c->out[0]) write_positions(c->out[0]->d.data, set, x);
-  if (!direct) cni_free(set, size);
+  if (!direct) cni_scratch_free(set, size);
   return c->out[0] ? CN_OK : CN_ERR_MEMORY;
 }
 

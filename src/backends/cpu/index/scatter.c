@@ -12,6 +12,7 @@
 #include "backends/cpu/walk/iter.h"
 #include "base/convert.h"
 #include "base/dtype.h"
+#include "base/scratch.h"
 #include "index.h"
 #include "tensor/tensor.h"
 
@@ -88,7 +89,7 @@ static int target_open(target *t, const cn_desc *y, const cn_desc *x, int type)
   t->copy = NULL;
   t->size = cni_dtype_bytes(type, y->numel);
   if (type != y->dtype) {
-    if (!(t->copy = cni_alloc(t->size))) return CN_ERR_MEMORY;
+    if (!(t->copy = cni_scratch_alloc(t->size))) return CN_ERR_MEMORY;
     t->d = cni_cpu_packed(y, type, t->copy);
   }
   if (!x) x = &none;
@@ -99,7 +100,7 @@ static void target_close(target *t, const cn_desc *y)
 {
   if (!t->copy) return;
   cni_cpu_copy(y, &t->d);
-  cni_free(t->copy, t->size);
+  cni_scratch_free(t->copy, t->size);
 }
 
 /* The source in the work type: itself, or a row-major copy (`packed`: row-major in any case). */
@@ -115,12 +116,12 @@ static int source_open(source *s, const cn_desc *src, int type, bool packed)
   s->copy = NULL;
   s->size = cni_dtype_bytes(type, src->numel);
   if (src->dtype == type && (!packed || cni_is_contiguous(src->ndim, src->shape, src->strides))) return CN_OK;
-  if (!(s->copy = cni_alloc(s->size))) return CN_ERR_MEMORY;
+  if (!(s->copy = cni_scratch_alloc(s->size))) return CN_ERR_MEMORY;
   s->d = cni_cpu_packed(src, type, s->copy);
   cni_cpu_copy(&s->d, src);
   return CN_OK;
 }
-static void source_close(source *s) { cni_free(s->copy, s->size); }
+static void source_close(source *s) { cni_scratch_free(s->copy, s->size); }
 
 /* In place, an input that is the destination would be read while it is written. */
 static bool reads_destination(const cn_call *c)
@@ -238,7 +239,7 @@ static int values_open(source *s, const cn_desc *values, const cni_index_plan *p
     s->d = from;
     return CN_OK;
   }
-  if (!(s->copy = cni_alloc(s->size))) return CN_ERR_MEMORY;
+  if (!(s->copy = cni_scratch_alloc(s->size))) return CN_ERR_MEMORY;
   s->d = cni_cpu_packed(&from, type, s->copy);
   cni_cpu_copy(&s->d, &from);
   return CN_OK;

@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "backends/cpu/cpu.h"
-#include "base/alloc.h"
 #include "base/dtype.h"
 #include "base/parallel.h"
+#include "base/scratch.h"
 #include "ops/infer.h"
 #include "tensor/tensor.h"
 
@@ -27,7 +27,7 @@ static int packed_open(packed *p, const cn_desc *x, int dtype)
   *p = (packed){x->data, NULL, 0};
   if (x->dtype == dtype && cni_is_contiguous(x->ndim, x->shape, x->strides)) return CN_OK;
   p->size = cni_dtype_bytes(dtype, x->numel);
-  if (!(p->copy = cni_alloc(p->size))) return CN_ERR_MEMORY;
+  if (!(p->copy = cni_scratch_alloc(p->size))) return CN_ERR_MEMORY;
   cn_desc to = cni_cpu_packed(x, dtype, p->copy);
   cni_cpu_copy(&to, x);
   p->data = p->copy;
@@ -36,7 +36,7 @@ static int packed_open(packed *p, const cn_desc *x, int dtype)
 
 static void packed_close(packed *p)
 {
-  cni_free(p->copy, p->size);
+  cni_scratch_free(p->copy, p->size);
 }
 
 /* The type that elements of this one are compared in. */
@@ -188,14 +188,14 @@ static int lexsort_rows_kernel(cn_call *c)
   packed p;
   if (n == 0) return CN_OK;
   size_t size = (size_t)n * sizeof(int64_t);
-  int64_t *room = cni_alloc(size);
+  int64_t *room = cni_scratch_alloc(size);
   if (!room) return CN_ERR_MEMORY;
   if (!(status = packed_open(&p, x, dtype))) {
     o.rows = p.data;
     order_rows(&o, cn_desc_of(c->out[0])->data, room, n);
   }
   packed_close(&p);
-  cni_free(room, size);
+  cni_scratch_free(room, size);
   return status;
 }
 

@@ -9,9 +9,9 @@
 
 #include "backends/cpu/cpu.h"
 #include "backends/cpu/isa.h"
-#include "base/alloc.h"
 #include "base/dtype.h"
 #include "base/parallel.h"
+#include "base/scratch.h"
 #include "ops/infer.h"
 #include "sort.h"
 
@@ -424,7 +424,7 @@ static void lines(int64_t begin, int64_t end, void *payload)
   const job *j = payload;
   wide_item stack[STACK];
   size_t size = (size_t)capacity(j) * (j->narrow ? sizeof(uint64_t) : sizeof(wide_item));
-  void *room = size <= sizeof stack ? (void *)stack : cni_alloc(size);
+  void *room = size <= sizeof stack ? (void *)stack : cni_scratch_alloc(size);
   if (!room) return; /* the error is set, and reaches the caller */
   for (int64_t i = begin; i < end; i++) {
     line l;
@@ -432,7 +432,7 @@ static void lines(int64_t begin, int64_t end, void *payload)
     locate(j, i, &l, &out);
     one_line(j, &l, out, room);
   }
-  if (room != (void *)stack) cni_free(room, size);
+  if (room != (void *)stack) cni_scratch_free(room, size);
 }
 
 /* Lines that lie across memory are read many times better once transposed: to: x with dim last, dense, in new
@@ -444,7 +444,7 @@ static int transposed_copy(cn_desc *to, const cn_desc *x, int dim, size_t *bytes
   from.shape[x->ndim - 1] = x->shape[dim];
   from.strides[x->ndim - 1] = x->strides[dim];
   *bytes = cni_dtype_bytes(x->dtype, x->numel);
-  void *memory = cni_alloc(*bytes);
+  void *memory = cni_scratch_alloc(*bytes);
   if (!memory) return CN_ERR_MEMORY;
   *to = cni_cpu_packed(&from, x->dtype, memory);
   cni_cpu_copy(to, &from);
@@ -490,7 +490,7 @@ static int run(cn_call *c, int dim, bool descending, int64_t k, bool only_last)
   j.shared = k == j.n && j.n >= LONG && j.n <= (int64_t)UINT32_MAX && count < threads;
   if (j.shared) lines(0, count, &j);
   else cni_parallel_for(count, j.n < GRAIN ? GRAIN / j.n : 1, lines, &j);
-  cni_free(copy.data, bytes);
+  cni_scratch_free(copy.data, bytes);
   return cn_err();
 }
 

@@ -17,6 +17,7 @@
 #include "base/alloc.h"
 #include "base/os.h"
 #include "base/parallel.h"
+#include "base/scratch.h"
 #include "onednn_lib.h"
 #include "tensor/tensor.h"
 
@@ -329,14 +330,14 @@ static void piece_range(int64_t begin, int64_t end, void *payload)
   size_t size[4] = {aligned(e->room[0]), 0, aligned(e->room[2]), aligned(e->room[3])}, all = 64;
   int threads = one_thread();
   for (int i = 0; i < 4; i++) all += size[i];
-  char *block = cni_alloc(all), *room[4] = {block};
+  char *block = cni_scratch_alloc(all), *room[4] = {block};
   dnnl_stream_t stream = NULL;
   for (int i = 1; i < 4 && block; i++) room[i] = room[i - 1] + size[i - 1];
   bool fine = block && !lib->dnnl_stream_create(&stream, lib->engine, dnnl_stream_default_flags);
   for (int64_t i = begin; fine && i < end; i++) fine = run_piece(j, stream, i, room);
   if (stream) lib->dnnl_stream_destroy(stream);
   many_threads(threads);
-  cni_free(block, all);
+  cni_scratch_free(block, all);
   if (!fine) j->failed = 1;
 }
 
@@ -370,7 +371,7 @@ static int run(job *j)
   bool sums = v->kind == CNI_CONV_WEIGHT, own = e->reorders[1].prim && !sums;
   size_t weight = own ? e->room[1] : 0, all = sums ? (size_t)j->pieces * e->room[1] : 0;
   size_t bias = v->bias ? (size_t)v->k * 4 : 0;
-  char *block = cni_alloc(aligned(weight) + all + aligned(bias) + 64);
+  char *block = cni_scratch_alloc(aligned(weight) + all + aligned(bias) + 64);
   if (!block) return CN_ERR_MEMORY;
   j->sums = block;
   j->weight = own ? block + all : v->weight.data;
@@ -386,7 +387,7 @@ static int run(job *j)
     cni_parallel_for((int64_t)(e->room[1] / 4), 1 << 15, add_range, j);
     fine = reorder_weight(j, true);
   }
-  cni_free(block, aligned(weight) + all + aligned(bias) + 64);
+  cni_scratch_free(block, aligned(weight) + all + aligned(bias) + 64);
   if (fine || cn_err()) return cn_err();
   return cni_fail(CN_ERR_INTERNAL, "conv2d: oneDNN failed; CAIRN_KERNEL=conv2d=-onednn does without it");
 }

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "backends/cpu/cpu.h"
-#include "base/alloc.h"
 #include "base/parallel.h"
+#include "base/scratch.h"
 #include "base/state.h"
 #include "linalg.h"
 
@@ -54,9 +54,9 @@ void cni_mat_fill(cni_mat to, double value, int64_t m, int64_t n)
 static void element_range(int64_t begin, int64_t end, void *payload)
 {
   const cni_matjob *j = payload;
-  char *room = cni_alloc(j->room);
+  char *room = cni_scratch_alloc(j->room);
   for (int64_t i = begin; room && i < end; i++) j->failed[i] = j->element(j, i, room);
-  cni_free(room, j->room);
+  cni_scratch_free(room, j->room);
 }
 
 /* The first failure of the batch, as an error. */
@@ -83,7 +83,7 @@ int cni_matjob_run(cni_matjob *j, double work, bool check, const char *what, con
   for (int i = 0; i < j->nbatch; i++) j->batch *= j->batch_shape[i];
   if (j->batch == 0) return CN_OK;
   size_t bytes = (size_t)j->batch * sizeof *j->failed;
-  j->failed = cni_alloc_zero(bytes);
+  j->failed = cni_scratch_alloc_zero(bytes);
   if (!j->failed) return CN_ERR_MEMORY;
   double few = GRAIN_WORK / (work < 1 ? 1 : work);
   if (j->lapack) cni_lapack_threads(j->batch, j->m > j->n ? j->m : j->n);
@@ -91,7 +91,7 @@ int cni_matjob_run(cni_matjob *j, double work, bool check, const char *what, con
   int status = cni_state()->err;
   if (!status && j->info) write_info(j);
   if (!status && (!j->info || check)) status = report(j, what, where);
-  cni_free(j->failed, bytes);
+  cni_scratch_free(j->failed, bytes);
   return status;
 }
 

@@ -11,8 +11,8 @@
 #include "backends/cpu/isa.h"
 #include "backends/cpu/walk/cast.h"
 #include "backends/cpu/walk/rows.h"
-#include "base/alloc.h"
 #include "base/parallel.h"
+#include "base/scratch.h"
 #include "tensor/tensor.h"
 
 enum { BLOCK = CNI_PW_BLOCK, ROOM = CNI_PW_ROOM, WORK = 32768 }; /* WORK: steps that are worth a thread */
@@ -245,7 +245,7 @@ static bool open_room(room *m, const cni_nest *n)
   size_t nblocks = n->nloads + CNI_MAX_RESULTS + blocks(n->body) + blocks(n->then);
   size_t pointers = registers(n->body) + registers(n->then), variables = CNI_NEST_AXES + n->nloads;
   m->bytes = nblocks * ROOM + pointers * sizeof(void *) + variables * sizeof *m->at;
-  if (!(m->all = cni_alloc_zero(m->bytes))) return false;
+  if (!(m->all = cni_scratch_alloc_zero(m->bytes))) return false;
   m->loads = m->all;
   m->accs = m->loads + n->nloads * ROOM;
   char *consts = m->accs + CNI_MAX_RESULTS * ROOM;
@@ -282,7 +282,7 @@ static void run_range(int64_t begin, int64_t end, void *payload)
       status = run_block(r, &m, r->length - at < BLOCK ? r->length - at : BLOCK);
     }
   }
-  if (m.all) cni_free(m.all, m.bytes);
+  if (m.all) cni_scratch_free(m.all, m.bytes);
 }
 
 static bool is_straight(const cni_nest *n, const cni_load *l, int inner)
@@ -303,9 +303,9 @@ int cni_nest_run(const cni_nest *n, const cn_call *c, const cn_desc *const *oper
   for (int i = 0; i < n->nfor - 1; i++) points *= n->axis[i].size;
   for (int i = n->nfor; i < n->naxes; i++) work *= n->axis[i].size > 0 ? n->axis[i].size : 1;
   if (!points || !r.length) return CN_OK;
-  if (!(r.straight = cni_alloc(n->nloads + 1))) return CN_ERR_MEMORY;
+  if (!(r.straight = cni_scratch_alloc(n->nloads + 1))) return CN_ERR_MEMORY;
   for (size_t i = 0; i < n->nloads; i++) r.straight[i] = is_straight(n, &n->loads[i], r.inner);
   cni_parallel_for(points, WORK / work + 1, run_range, &r);
-  cni_free(r.straight, n->nloads + 1);
+  cni_scratch_free(r.straight, n->nloads + 1);
   return cn_err();
 }

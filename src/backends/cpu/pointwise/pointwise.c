@@ -13,11 +13,11 @@
 #include "backends/cpu/walk/nontemporal.h"
 #include "backends/cpu/walk/rows.h"
 #include "backends/cpu/walk/transpose.h"
-#include "base/alloc.h"
 #include "base/convert.h"
 #include "base/dtype.h"
 #include "base/maths.h"
 #include "base/parallel.h"
+#include "base/scratch.h"
 #include "tensor/tensor.h"
 
 enum { BLOCK = CNI_PW_BLOCK, WIDE = CNI_PW_WIDE, GRAIN = CNI_PW_GRAIN, SHORT_ROW = 128 };
@@ -186,7 +186,7 @@ static bool open_rooms(rooms *r, const plan *pl, stack *st, int64_t block)
   size_t registers = (size_t)(p->nin + p->nconst + p->nstep) * sizeof *r->value;
   bool small = blocks <= sizeof st->blocks && registers <= sizeof st->value && p->nin <= FEW;
   r->heap = small ? 0 : blocks + registers + (size_t)p->nin * sizeof *r->held;
-  if (!(r->inputs = small ? st->blocks : cni_alloc(r->heap))) return false;
+  if (!(r->inputs = small ? st->blocks : cni_scratch_alloc(r->heap))) return false;
   r->consts = r->inputs + (size_t)p->nin * ROOM;
   r->slots = r->consts + (size_t)p->nconst * ROOM;
   r->value = small ? st->value : (const void **)(void *)(r->inputs + blocks);
@@ -200,7 +200,7 @@ static bool open_rooms(rooms *r, const plan *pl, stack *st, int64_t block)
 
 static void close_rooms(const rooms *r)
 {
-  if (r->heap) cni_free(r->inputs, r->heap);
+  if (r->heap) cni_scratch_free(r->inputs, r->heap);
 }
 
 /* One step over operands and a result that are used where they lie needs no blocks. */
@@ -473,7 +473,7 @@ static void tile_range(int64_t begin, int64_t end, void *payload)
   int last = it->ndim - 1;
   size_t size = room_size(t, 0) + (t->ntransposed > 1 ? room_size(t, 1) : 0);
   char *room[TRANSPOSED];
-  if (!(room[0] = cni_alloc(size))) return;
+  if (!(room[0] = cni_scratch_alloc(size))) return;
   room[1] = room[0] + room_size(t, 0);
   for (int64_t at = begin; at < end; at++) {
     int64_t column = at % t->per_row, c = column * TILE_COLUMNS, r = at / t->per_row % t->per_column * t->rows;
@@ -489,7 +489,7 @@ static void tile_range(int64_t begin, int64_t end, void *payload)
     if (at + 1 < end) one.next = columns - one.columns < TILE_COLUMNS ? columns - one.columns : TILE_COLUMNS;
     run_tile(t, &one, room);
   }
-  cni_free(room[0], size);
+  cni_scratch_free(room[0], size);
   if (t->pl->nontemporal) cni_nontemporal_end();
 }
 
@@ -638,10 +638,10 @@ static int run_plan(plan *pl, const cn_call *c)
 static CNI_APART int run_large(plan *pl, const cn_call *c)
 {
   size_t ins = (size_t)c->nin * sizeof *pl->in, bytes = ins + (size_t)pl->p->nconst * sizeof *pl->consts;
-  if (!(pl->in = cni_alloc(bytes))) return CN_ERR_MEMORY;
+  if (!(pl->in = cni_scratch_alloc(bytes))) return CN_ERR_MEMORY;
   pl->consts = (double *)(void *)((char *)pl->in + ins);
   int status = run_plan(pl, c);
-  cni_free(pl->in, bytes);
+  cni_scratch_free(pl->in, bytes);
   return status;
 }
 

@@ -8,9 +8,9 @@
 
 #include "backends/cpu/cpu.h"
 #include "backends/cpu/walk/iter.h"
-#include "base/alloc.h"
 #include "base/convert.h"
 #include "base/dtype.h"
+#include "base/scratch.h"
 #include "tensor/tensor.h"
 
 enum { TOKENS, CURRENT, POSITION, ENDED, SCORES, UNIFORMS, PROMPT, TEMPERATURE, TOP_K, TOP_P, PENALTY, STOP };
@@ -186,11 +186,11 @@ static int choose_token_kernel(cn_call *c)
   if (w.top_k <= 0 || w.top_k > w.vocab) w.top_k = w.vocab;
   size_t bytes = (size_t)w.vocab * (sizeof *w.room + sizeof *w.scores);
   int status = CN_OK;
-  if (!(w.room = cni_alloc(bytes))) return CN_ERR_MEMORY;
+  if (!(w.room = cni_scratch_alloc(bytes))) return CN_ERR_MEMORY;
   w.scores = (float *)(w.room + w.vocab);
   for (int i = 0; i < c->nout; i++) copy_rows(cn_desc_of(c->out[i]), cn_desc_of(c->in[i]));
   for (int64_t row = 0; row < cn_desc_of(c->in[TOKENS])->shape[0] && !status; row++) status = advance(&w, row);
-  cni_free(w.room, bytes);
+  cni_scratch_free(w.room, bytes);
   return status;
 }
 

@@ -7,11 +7,11 @@
 
 #include "backends/cpu/cpu.h"
 #include "backends/cpu/walk/iter.h"
-#include "base/alloc.h"
 #include "base/convert.h"
 #include "base/dtype.h"
 #include "base/parallel.h"
 #include "base/philox.h"
+#include "base/scratch.h"
 #include "tensor/tensor.h"
 
 typedef struct choosing {
@@ -60,7 +60,7 @@ static void choose_rows(int64_t begin, int64_t end, void *payload)
 {
   const choosing *w = payload;
   size_t size = (size_t)(2 * w->leaves) * sizeof(double);
-  double *tree = cni_alloc(size), draws[CNI_DRAWS_64];
+  double *tree = cni_scratch_alloc(size), draws[CNI_DRAWS_64];
   for (int64_t row = begin; tree && row < end; row++) {
     const char *wrong = plant(tree, w, row);
     if (wrong) {
@@ -78,7 +78,7 @@ static void choose_rows(int64_t begin, int64_t end, void *payload)
       if (!w->replace) drop(tree, w->leaves + k);
     }
   }
-  cni_free(tree, size);
+  cni_scratch_free(tree, size);
 }
 
 /* multinomial(input, num_samples, replacement) */

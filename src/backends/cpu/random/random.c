@@ -7,11 +7,11 @@
 #include "backends/cpu/cpu.h"
 #include "backends/cpu/isa.h"
 #include "backends/cpu/walk/cast.h"
-#include "base/alloc.h"
 #include "base/convert.h"
 #include "base/dtype.h"
 #include "base/parallel.h"
 #include "base/philox.h"
+#include "base/scratch.h"
 #include "tensor/tensor.h"
 
 /* Elements of the unit that work is split in; units a thread takes at least. */
@@ -53,7 +53,7 @@ typedef struct drawing {
 static char *start_result(const cn_desc *d)
 {
   if (cni_is_contiguous(d->ndim, d->shape, d->strides)) return d->data;
-  return cni_alloc(cni_dtype_bytes(d->dtype, d->numel));
+  return cni_scratch_alloc(cni_dtype_bytes(d->dtype, d->numel));
 }
 
 static void finish_result(const cn_desc *d, char *memory)
@@ -61,7 +61,7 @@ static void finish_result(const cn_desc *d, char *memory)
   if (memory == d->data) return;
   cn_desc from = cni_cpu_packed(d, d->dtype, memory);
   cni_cpu_copy(d, &from);
-  cni_free(memory, cni_dtype_bytes(d->dtype, d->numel));
+  cni_scratch_free(memory, cni_dtype_bytes(d->dtype, d->numel));
 }
 
 /* Runs fn over units of the result. */
@@ -186,13 +186,13 @@ static int randperm_kernel(cn_call *c)
     return cn_call_fail(c, CN_ERR_VALUE, "%s does not hold all integers up to %lld",
                         cn_dtype_name((cn_dtype)d->dtype), (long long)(d->numel - 1));
   bool direct = d->dtype == CN_I64 && d->strides[0] == 1;
-  int64_t *order = direct ? d->data : cni_alloc(size);
+  int64_t *order = direct ? d->data : cni_scratch_alloc(size);
   if (!order) return CN_ERR_MEMORY;
   shuffle(order, d->numel, c);
   if (direct) return CN_OK;
   cn_desc from = cni_cpu_packed(d, CN_I64, order);
   cni_cpu_copy(d, &from);
-  cni_free(order, size);
+  cni_scratch_free(order, size);
   return CN_OK;
 }
 
@@ -229,7 +229,7 @@ static int bernoulli_kernel(cn_call *c)
   w.trials = is_double ? table()->trials_f64 : table()->trials_f32;
   bool direct = p->dtype == dtype && cni_is_contiguous(p->ndim, p->shape, p->strides);
   size_t size = (size_t)p->numel * w.psize;
-  void *copy = direct ? NULL : cni_alloc(size);
+  void *copy = direct ? NULL : cni_scratch_alloc(size);
   if (!direct && !copy) return CN_ERR_MEMORY;
   w.p = direct ? p->data : copy;
   if (!direct) {
@@ -237,7 +237,7 @@ static int bernoulli_kernel(cn_call *c)
     cni_cpu_copy(&to, p);
   }
   int status = run_drawing(&w, draw_trials);
-  cni_free(copy, size);
+  cni_scratch_free(copy, size);
   return status;
 }
 

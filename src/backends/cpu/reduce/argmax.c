@@ -8,9 +8,9 @@
 #include "backends/cpu/cpu.h"
 #include "backends/cpu/walk/cast.h"
 #include "backends/cpu/walk/rows.h"
-#include "base/alloc.h"
 #include "base/dtype.h"
 #include "base/parallel.h"
+#include "base/scratch.h"
 #include "ops/infer.h"
 #include "reduce.h"
 
@@ -213,7 +213,7 @@ static int search_flat(const cn_desc *x, search *s)
   size_t bytes = (size_t)(x->numel * s->size);
   void *copy = NULL;
   if (!cni_is_contiguous(x->ndim, x->shape, x->strides)) {
-    if (!(copy = cni_alloc(bytes))) return CN_ERR_MEMORY;
+    if (!(copy = cni_scratch_alloc(bytes))) return CN_ERR_MEMORY;
     cn_desc packed = cni_cpu_packed(x, x->dtype, copy);
     cni_cpu_copy(&packed, x);
     s->x = copy;
@@ -223,7 +223,7 @@ static int search_flat(const cn_desc *x, search *s)
   flat.strides[0] = 1;
   cni_reduction_make(&s->r, &flat, 1);
   run(s);
-  cni_free(copy, bytes);
+  cni_scratch_free(copy, bytes);
   return CN_OK;
 }
 

@@ -9,10 +9,10 @@
 
 #include "backends/cpu/cpu.h"
 #include "backends/cpu/walk/cast.h"
-#include "base/alloc.h"
 #include "base/convert.h"
 #include "base/dtype.h"
 #include "base/parallel.h"
+#include "base/scratch.h"
 #include "moments.h"
 #include "ops/infer.h"
 
@@ -164,7 +164,7 @@ static int batch_norm_kernel(cn_call *c)
   cni_operand ox = {.owned = NULL}, oy = {.owned = NULL};
   job j;
   describe(&j, x);
-  void *room = cni_alloc(channel_bytes(&j));
+  void *room = cni_scratch_alloc(channel_bytes(&j));
   if (!room) return CN_ERR_MEMORY;
   place_channels(&j, room);
   int status = find_stats(c, &j);
@@ -185,7 +185,7 @@ static int batch_norm_kernel(cn_call *c)
   }
   cni_operand_drop(&ox);
   cni_operand_put(&oy, y, status);
-  cni_free(room, channel_bytes(&j));
+  cni_scratch_free(room, channel_bytes(&j));
   return status;
 }
 
@@ -218,7 +218,7 @@ static void sum_pixels(int64_t begin, int64_t end, void *payload)
 {
   const job *j = payload;
   size_t bytes = (size_t)(2 * j->channels * j->size);
-  char *sg = cni_alloc_zero(bytes), *sgx = sg + bytes / 2;
+  char *sg = cni_scratch_alloc_zero(bytes), *sgx = sg + bytes / 2;
   int64_t rows = j->n * j->length;
   if (!sg) return; /* the error is set, and reaches the caller */
   for (int64_t p = begin; p < end; p++) {
@@ -232,7 +232,7 @@ static void sum_pixels(int64_t begin, int64_t end, void *payload)
       add_running(j, sums + j->channels, sgx);
     }
   }
-  cni_free(sg, bytes);
+  cni_scratch_free(sg, bytes);
 }
 
 static void grad_planes(int64_t begin, int64_t end, void *payload)
@@ -264,7 +264,7 @@ static int batch_sums(job *j, size_t *bytes)
   if (j->piece < grain) j->piece = grain;
   if (j->pixels && rows) pieces = (rows + j->piece - 1) / j->piece;
   *bytes = (size_t)(pieces * 2 * j->channels) * sizeof *j->sums;
-  if (!(j->sums = cni_alloc_zero(*bytes))) return CN_ERR_MEMORY;
+  if (!(j->sums = cni_scratch_alloc_zero(*bytes))) return CN_ERR_MEMORY;
   if (j->pixels) cni_parallel_for(pieces, 1, sum_pixels, j);
   else cni_parallel_for(j->channels, rows && rows < GRAIN ? GRAIN / rows : 1, sum_planes, j);
   for (int64_t p = 1; p < pieces; p++)
@@ -305,7 +305,7 @@ static int run_backward(cn_call *c, job *j)
     coefficients(c, j, cni_arg_bool(c->args, 5));
     if (j->y) each(j, grad_planes, grad_pixels);
   }
-  cni_free(j->sums, j->sums ? bytes : 0);
+  cni_scratch_free(j->sums, j->sums ? bytes : 0);
   return status;
 }
 
@@ -318,7 +318,7 @@ static int batch_norm_backward_kernel(cn_call *c)
   bool want = c->args[6].n > 0 && c->args[6].u.is[0];
   job j;
   describe(&j, x);
-  void *room = cni_alloc(channel_bytes(&j));
+  void *room = cni_scratch_alloc(channel_bytes(&j));
   if (!room) return CN_ERR_MEMORY;
   place_channels(&j, room);
   int status = cni_operand_take(&ox, x, compute, j.strides);
@@ -331,7 +331,7 @@ static int batch_norm_backward_kernel(cn_call *c)
   cni_operand_drop(&ox);
   cni_operand_drop(&og);
   cni_operand_put(&oy, y, status);
-  cni_free(room, channel_bytes(&j));
+  cni_scratch_free(room, channel_bytes(&j));
   return status;
 }
 

@@ -5,8 +5,8 @@
 #include <stdatomic.h>
 
 #include "backends/cpu/cpu.h"
-#include "base/alloc.h"
 #include "base/parallel.h"
+#include "base/scratch.h"
 #include "ops/infer.h"
 #include "tensor/tensor.h"
 
@@ -53,7 +53,7 @@ static int check_within_kernel(cn_call *c)
   double *copy = NULL;
   bool own = x->dtype == CN_F32 || x->dtype == CN_F64;
   if (!own || !cni_is_contiguous(x->ndim, x->shape, x->strides)) { /* looked at as float64 */
-    if (!(copy = cni_alloc(size))) return CN_ERR_MEMORY;
+    if (!(copy = cni_scratch_alloc(size))) return CN_ERR_MEMORY;
     cn_desc to = cni_cpu_packed(x, CN_F64, copy);
     cni_cpu_copy(&to, x);
     k.x = copy;
@@ -62,7 +62,7 @@ static int check_within_kernel(cn_call *c)
   cni_parallel_for(x->numel, GRAIN, narrow ? check_f32 : check_f64, &k);
   int64_t at = k.first == INT64_MAX ? 0 : k.first;
   double value = !x->numel ? 0 : narrow ? (double)((const float *)k.x)[at] : ((const double *)k.x)[at];
-  cni_free(copy, size);
+  cni_scratch_free(copy, size);
   *(uint8_t *)cn_desc_of(c->out[0])->data = 1;
   return k.first == INT64_MAX ? CN_OK : cni_check_failed(c->args[3].u.s, value);
 }

@@ -14,6 +14,7 @@
 #include "base/convert.h"
 #include "base/dtype.h"
 #include "base/parallel.h"
+#include "base/scratch.h"
 #include "tensor/tensor.h"
 
 enum { GRAIN = 8192 };
@@ -68,14 +69,14 @@ static void lse_range(int64_t begin, int64_t end, void *payload)
 {
   const rows *r = payload;
   size_t size = cni_dtype_bytes(r->type, r->classes);
-  void *room = r->direct ? NULL : cni_alloc(size);
+  void *room = r->direct ? NULL : cni_scratch_alloc(size);
   if (!r->direct && !room) return;
   for (int64_t i = begin; i < end; i++) {
     const void *row = load_row(r, i, room);
     double lse = r->type == CN_F32 ? (double)loops()->lse_f32(row, r->classes) : loops()->lse_f64(row, r->classes);
     cni_store_f64(row_at(r->lse, i), 0, r->type, lse);
   }
-  cni_free(room, size);
+  cni_scratch_free(room, size);
 }
 
 /* Short rows, which can be read in place: blocks of them at once. lse is row-major. */
@@ -173,7 +174,7 @@ static void grad_range(int64_t begin, int64_t end, void *payload)
   size_t size = cni_dtype_bytes(r->type, r->classes);
   size_t row_size = cni_dtype_bytes(r->y->dtype, r->classes);
   bool store = r->y->dtype != r->type; /* the result is row-major, as infer asked for */
-  char *room = cni_alloc(2 * size);
+  char *room = cni_scratch_alloc(2 * size);
   if (!room) return;
   for (int64_t i = begin; i < end; i++) {
     if (r->target[i] == r->ignore) {
@@ -185,7 +186,7 @@ static void grad_range(int64_t begin, int64_t end, void *payload)
     cn_desc to = row_desc(r->y, i), from = cni_cpu_packed(&to, r->type, room + size);
     cni_cpu_copy(&to, &from);
   }
-  cni_free(room, 2 * size);
+  cni_scratch_free(room, 2 * size);
 }
 
 /* Blocks of short rows that are read and written in place. */

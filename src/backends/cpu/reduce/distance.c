@@ -8,8 +8,9 @@
 #include "backends/cpu/cpu.h"
 #include "backends/cpu/isa.h"
 #include "backends/cpu/linalg/linalg.h"
-#include "base/alloc.h"
 #include "base/parallel.h"
+#include "base/scratch.h"
+#include "base/state.h"
 
 enum { GRAIN_WORK = 1 << 16 }; /* differences worth waking a thread for */
 
@@ -26,7 +27,7 @@ typedef struct job {
 static char *pack(const job *j, const cn_desc *d, int64_t rows, int64_t batch, size_t *bytes)
 {
   *bytes = (size_t)(batch * rows * j->m * j->elem);
-  char *to = cni_alloc(*bytes);
+  char *to = cni_scratch_alloc(*bytes);
   for (int64_t b = 0; to && b < batch; b++)
     cni_mat_move((cni_mat){to + b * rows * j->m * j->elem, j->m, 1, d->dtype}, cni_mat_at(&j->where, d, 2, b), rows,
                  j->m);
@@ -47,7 +48,7 @@ static void backward_range(int64_t begin, int64_t end, void *payload)
   const job *j = payload;
   const cn_desc *g = cn_desc_of(j->c->in[0]), *dist = cn_desc_of(j->c->in[3]), *out = cn_desc_of(j->c->out[0]);
   size_t bytes = (size_t)j->m * sizeof(double);
-  double *sum = cni_alloc(bytes);
+  double *sum = cni_scratch_alloc(bytes);
   for (int64_t i = begin; sum && i < end; i++) {
     int64_t batch = i / j->p, row = i % j->p;
     cni_mat gm = cni_mat_at(&j->where, g, 2, batch), dm = cni_mat_at(&j->where, dist, 2, batch);
@@ -58,7 +59,7 @@ static void backward_range(int64_t begin, int64_t end, void *payload)
     cni_mat_move((cni_mat){(char *)out->data + i * j->m * j->elem, j->m, 1, out->dtype},
                  (cni_mat){(char *)sum, j->m, 1, CN_F64}, 1, j->m);
   }
-  cni_free(sum, bytes);
+  cni_scratch_free(sum, bytes);
 }
 
 /* first: which input is x1. The result's batch is the whole one in both ops. */
@@ -81,8 +82,8 @@ static int run(cn_call *c, int first, double order, cni_range_fn range)
   j.x1 = a;
   j.x2 = b;
   if (b) cni_parallel_for(batch * j.p, GRAIN_WORK / (each + 1) + 1, range, &j);
-  cni_free(b, size2);
-  cni_free(a, size1);
+  cni_scratch_free(b, size2);
+  cni_scratch_free(a, size1);
   return cni_state()->err;
 }
 

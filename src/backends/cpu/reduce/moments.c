@@ -13,10 +13,10 @@
 #include "backends/cpu/isa.h"
 #include "backends/cpu/walk/cast.h"
 #include "backends/cpu/walk/rows.h"
-#include "base/alloc.h"
 #include "base/convert.h"
 #include "base/dtype.h"
 #include "base/parallel.h"
+#include "base/scratch.h"
 #include "ops/infer.h"
 #include "split.h"
 
@@ -157,11 +157,11 @@ static int run(job *j)
   cni_split *s = &j->split;
   cni_split_make(s, r, COLUMNS, LOAD);
   size_t size = s->pieces > 1 ? (size_t)(s->pieces * r->outputs) * sizeof *j->partial : 0;
-  j->partial = size ? cni_alloc(size) : NULL;
+  j->partial = size ? cni_scratch_alloc(size) : NULL;
   if (size && !j->partial) return CN_ERR_MEMORY;
   cni_parallel_for(s->units * s->pieces, cni_split_grain(s, r), units, j);
   if (j->partial) join_pieces(j);
-  cni_free(j->partial, size);
+  cni_scratch_free(j->partial, size);
   return CN_OK;
 }
 

@@ -9,9 +9,9 @@
 #include "backends/cpu/cpu.h"
 #include "backends/cpu/walk/cast.h"
 #include "backends/cpu/walk/nontemporal.h"
-#include "base/alloc.h"
 #include "base/dtype.h"
 #include "base/parallel.h"
+#include "base/scratch.h"
 #include "moments.h"
 #include "ops/infer.h"
 #include "tensor/tensor.h"
@@ -107,7 +107,7 @@ static void backward_pieces(int64_t begin, int64_t end, void *payload)
 {
   const job *j = payload;
   size_t bytes = (size_t)(2 * j->n * j->size);
-  char *room = cni_alloc_zero(bytes);
+  char *room = cni_scratch_alloc_zero(bytes);
   if (!room) return; /* the error is set, and reaches the caller */
   void *gw = j->want_w ? room : NULL, *gb = j->want_b ? room + bytes / 2 : NULL;
   for (int64_t p = begin; p < end; p++) {
@@ -123,7 +123,7 @@ static void backward_pieces(int64_t begin, int64_t end, void *payload)
     }
   }
   if (j->nontemporal) cni_nontemporal_end();
-  cni_free(room, bytes);
+  cni_scratch_free(room, bytes);
 }
 
 static void backward_rows(int64_t begin, int64_t end, void *payload)
@@ -154,11 +154,11 @@ static int run_backward(job *j, const cn_desc *gw, const cn_desc *gb)
   int64_t pieces = (j->rows + j->piece - 1) / j->piece;
   if (pieces == 0) pieces = 1;
   size_t bytes = (size_t)(pieces * 2 * j->n) * sizeof *j->sums;
-  if (!(j->sums = cni_alloc_zero(bytes))) return CN_ERR_MEMORY;
+  if (!(j->sums = cni_scratch_alloc_zero(bytes))) return CN_ERR_MEMORY;
   cni_parallel_for(pieces, 1, backward_pieces, j);
   if (j->want_w) put_sums(j, pieces, 0, gw);
   if (j->want_b) put_sums(j, pieces, 1, gb);
-  cni_free(j->sums, bytes);
+  cni_scratch_free(j->sums, bytes);
   return cn_err();
 }
 

@@ -12,9 +12,9 @@
 #include "backends/cpu/isa.h"
 #include "backends/cpu/walk/cast.h"
 #include "backends/cpu/walk/rows.h"
-#include "base/alloc.h"
 #include "base/dtype.h"
 #include "base/parallel.h"
+#include "base/scratch.h"
 #include "ops/infer.h"
 #include "split.h"
 
@@ -274,7 +274,7 @@ static int run_reduction(job *f)
   f->group = narrow && !loads(f, r->kin[r->nk - 1]) ? GROUP / s->width : 1;
   f->partial = NULL;
   size_t size = s->pieces > 1 ? (size_t)(s->pieces * r->outputs) * sizeof *f->partial : 0;
-  if (size) f->partial = size <= sizeof few ? few : cni_alloc(size);
+  if (size) f->partial = size <= sizeof few ? few : cni_scratch_alloc(size);
   if (size && !f->partial) return CN_ERR_MEMORY;
   cni_parallel_for(s->units * s->pieces, cni_split_grain(s, r),
                    s->columns   ? columns_range
@@ -282,7 +282,7 @@ static int run_reduction(job *f)
                                 : rows_whole,
                    f);
   if (f->partial) join_pieces(f);
-  if (f->partial && f->partial != few) cni_free(f->partial, size);
+  if (f->partial && f->partial != few) cni_scratch_free(f->partial, size);
   return CN_OK;
 }
 

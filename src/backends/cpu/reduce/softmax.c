@@ -14,9 +14,9 @@
 #include "backends/cpu/isa.h"
 #include "backends/cpu/walk/nontemporal.h"
 #include "backends/cpu/walk/rows.h"
-#include "base/alloc.h"
 #include "base/dtype.h"
 #include "base/parallel.h"
+#include "base/scratch.h"
 #include "ops/infer.h"
 
 typedef cni_softmax_job job;
@@ -126,7 +126,7 @@ static void lines(int64_t begin, int64_t end, void *payload)
   _Alignas(64) char stack[4 * STACK * 8];
   cni_walk w;
   size_t size = 4 * (size_t)(l->n ? l->n : 1) * 8;
-  char *room = size <= sizeof stack ? stack : cni_alloc(size), *a = room, *b = a + size / 4,
+  char *room = size <= sizeof stack ? stack : cni_scratch_alloc(size), *a = room, *b = a + size / 4,
        *y = b + size / 4;
   if (!room) return; /* the error is set, and reaches the caller */
   cni_walk_to(&w, l->nk, l->ksize, l->kin, l->kout, begin);
@@ -137,7 +137,7 @@ static void lines(int64_t begin, int64_t end, void *payload)
     store_line(j, j->y + w.out * j->size, y, y + size / 4);
     cni_walk_step(&w, l->nk, l->ksize, l->kin, l->kout);
   }
-  if (room != stack) cni_free(room, size);
+  if (room != stack) cni_scratch_free(room, size);
 }
 
 /* ---- kernels ---- */

@@ -11,8 +11,8 @@
 #include <string.h>
 
 #include "backends/cpu/walk/nontemporal.h"
-#include "base/alloc.h"
 #include "base/parallel.h"
+#include "base/scratch.h"
 #include "softmax.h"
 
 typedef cni_softmax_job job;
@@ -164,7 +164,7 @@ static void strips(int64_t begin, int64_t end, void *payload)
 {
   const block *s = payload;
   size_t size = (size_t)(s->j->l.n * s->columns * s->j->tsize) + CNI_LINE;
-  char *room = cni_alloc(size);
+  char *room = cni_scratch_alloc(size);
   if (!room) return; /* the error is set, and reaches the caller */
   for (int64_t u = begin; u < end; u++) {
     const char *a, *b;
@@ -173,7 +173,7 @@ static void strips(int64_t begin, int64_t end, void *payload)
     if (s->j->l.n == 1) run_single(s->j, y, a, m);
     else run_strip(s, room, y, a, m);
   }
-  cni_free(room, size);
+  cni_scratch_free(room, size);
   if (s->j->nontemporal) cni_nontemporal_end();
 }
 
@@ -304,7 +304,7 @@ static void whole(int64_t begin, int64_t end, void *payload)
 {
   const block *s = payload;
   size_t size = room_size(s), one = (size_t)(s->span * s->j->tsize);
-  char *room = cni_alloc(size), *sum = room + one, *rest = sum + one;
+  char *room = cni_scratch_alloc(size), *sum = room + one, *rest = sum + one;
   if (!room) return; /* the error is set, and reaches the caller */
   for (int64_t u = begin; u < end; u++) {
     const char *a, *b;
@@ -314,7 +314,7 @@ static void whole(int64_t begin, int64_t end, void *payload)
     close_sums(s, room, sum, m);
     write_rows(s, y, a, 0, s->rows, room, sum, m, rest);
   }
-  cni_free(room, size);
+  cni_scratch_free(room, size);
 }
 
 static char *partial_of(const block *s, int64_t u) { return s->partial + u * 2 * s->span * s->j->tsize; }
@@ -323,7 +323,7 @@ static char *partial_of(const block *s, int64_t u) { return s->partial + u * 2 *
 static void some_pieces(const block *s, int64_t begin, int64_t end, bool writes)
 {
   size_t size = room_size(s);
-  char *room = cni_alloc(size);
+  char *room = cni_scratch_alloc(size);
   if (!room) return; /* the error is set, and reaches the caller */
   for (int64_t u = begin; u < end; u++) {
     const char *a, *b;
@@ -333,7 +333,7 @@ static void some_pieces(const block *s, int64_t begin, int64_t end, bool writes)
     if (writes) write_rows(s, y, a, first, stop, max, sum, m, room);
     else reduce_rows(s, a, first, stop, max, sum, m, room);
   }
-  cni_free(room, size);
+  cni_scratch_free(room, size);
 }
 
 static void reduce_pieces(int64_t begin, int64_t end, void *payload) { some_pieces(payload, begin, end, false); }
@@ -343,7 +343,7 @@ static void run_pieces(block *s, int64_t units)
 {
   const job *j = s->j;
   size_t size = (size_t)(units * s->pieces * 2 * s->span * j->tsize);
-  s->partial = cni_alloc(size);
+  s->partial = cni_scratch_alloc(size);
   if (!s->partial) return; /* the error is set */
   cni_parallel_for(units * s->pieces, 1, reduce_pieces, s);
   for (int64_t u = 0; u < units && !cn_err(); u++) {
@@ -357,7 +357,7 @@ static void run_pieces(block *s, int64_t units)
     close_sums(s, max, sum, m);
   }
   if (!cn_err()) cni_parallel_for(units * s->pieces, 1, write_pieces, s);
-  cni_free(s->partial, size);
+  cni_scratch_free(s->partial, size);
 }
 
 /* ---- gradients ---- */

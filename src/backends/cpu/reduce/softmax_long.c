@@ -10,8 +10,8 @@
 
 #include "backends/cpu/walk/nontemporal.h"
 #include "backends/cpu/walk/rows.h"
-#include "base/alloc.h"
 #include "base/parallel.h"
+#include "base/scratch.h"
 #include "softmax.h"
 
 typedef cni_softmax_job job;
@@ -166,7 +166,7 @@ void cni_softmax_long(const job *j)
   work w = {j, (j->l.n + PIECE - 1) / PIECE, NULL};
   int64_t count = j->l.count;
   size_t size = (size_t)(count * w.pieces) * sizeof *w.part;
-  w.part = cni_alloc(size);
+  w.part = cni_scratch_alloc(size);
   if (!w.part) return; /* the error is set */
   if (count >= FEW) {
     cni_parallel_for(count, 1, whole, &w);
@@ -181,5 +181,5 @@ void cni_softmax_long(const job *j)
     line(j, i, &x, &y);
     write_total(j, y, w.part[i * w.pieces]);
   }
-  cni_free(w.part, size);
+  cni_scratch_free(w.part, size);
 }

@@ -13,9 +13,9 @@
 #include "backends/cpu/gemm/gemm.h"
 #include "backends/cpu/gemm/gemm_isa.h"
 #include "backends/cpu/isa.h"
-#include "base/alloc.h"
 #include "base/dtype.h"
 #include "base/parallel.h"
+#include "base/scratch.h"
 #include "base/state.h"
 #include "tensor/tensor.h"
 
@@ -187,12 +187,12 @@ static void forward_range(int64_t begin, int64_t end, void *payload)
 {
   const attention *t = payload;
   size_t bytes = forward_room(t);
-  char *room = t->queries % QUERIES ? cni_alloc_zero(bytes) : cni_alloc(bytes); /* all lanes are read */
+  char *room = t->queries % QUERIES ? cni_scratch_alloc_zero(bytes) : cni_scratch_alloc(bytes); /* all lanes are read */
   for (int64_t item = begin; room && item < end; item++) {
     int64_t i = item % t->query_blocks * QUERIES, head = item / t->query_blocks;
     if (forward_rows(t, head / t->heads, head % t->heads, i, room)) break;
   }
-  cni_free(room, bytes);
+  cni_scratch_free(room, bytes);
 }
 
 /* ---- backward ---- */
@@ -262,7 +262,7 @@ static void queries_range(int64_t begin, int64_t end, void *payload)
 {
   const attention *t = payload;
   size_t bytes = backward_room(t);
-  char *room = t->queries % QUERIES ? cni_alloc_zero(bytes) : cni_alloc(bytes);
+  char *room = t->queries % QUERIES ? cni_scratch_alloc_zero(bytes) : cni_scratch_alloc(bytes);
   for (int64_t item = begin; room && item < end; item++) {
     int64_t i = item % t->query_blocks * QUERIES, head = item / t->query_blocks;
     for (int64_t j = 0; j < t->keys; j += KEYS) {
@@ -270,7 +270,7 @@ static void queries_range(int64_t begin, int64_t end, void *payload)
       if (x.cols <= 0 || backward_block(t, &x, room)) break;
     }
   }
-  cni_free(room, bytes);
+  cni_scratch_free(room, bytes);
 }
 
 /* Items: key blocks. */
@@ -279,12 +279,12 @@ static void keys_range(int64_t begin, int64_t end, void *payload)
   const attention *t = payload;
   const int64_t key_heads = t->heads / t->groups;
   size_t bytes = backward_room(t);
-  char *room = t->queries % QUERIES ? cni_alloc_zero(bytes) : cni_alloc(bytes);
+  char *room = t->queries % QUERIES ? cni_scratch_alloc_zero(bytes) : cni_scratch_alloc(bytes);
   for (int64_t item = begin; room && item < end; item++) {
     int64_t j = item % t->key_blocks * KEYS, head = item / t->key_blocks;
     if (backward_keys(t, head / key_heads, head % key_heads, j, room)) break;
   }
-  cni_free(room, bytes);
+  cni_scratch_free(room, bytes);
 }
 
 /* Items: key heads, whole. */
@@ -346,7 +346,7 @@ typedef struct temporaries {
 
 static void *temporary(temporaries *x, size_t bytes)
 {
-  void *memory = cni_alloc(bytes);
+  void *memory = cni_scratch_alloc(bytes);
   if (!memory) return NULL;
   x->list[x->n].memory = memory;
   x->list[x->n++].bytes = bytes;
@@ -355,7 +355,7 @@ static void *temporary(temporaries *x, size_t bytes)
 
 static void free_temporaries(temporaries *x)
 {
-  while (x->n--) cni_free(x->list[x->n].memory, x->list[x->n].bytes);
+  while (x->n--) cni_scratch_free(x->list[x->n].memory, x->list[x->n].bytes);
 }
 
 /* to: `given` in type dtype and row-major, converted or copied where it is not. */

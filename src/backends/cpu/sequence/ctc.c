@@ -9,9 +9,9 @@
 #include <string.h>
 
 #include "backends/cpu/cpu.h"
-#include "base/alloc.h"
 #include "base/maths.h"
 #include "base/parallel.h"
+#include "base/scratch.h"
 #include "base/state.h"
 #include "tensor/tensor.h"
 
@@ -192,10 +192,10 @@ static int run_ranges(ctc *p, cni_range_fn each)
       __builtin_mul_overflow(p->each, p->x.shape[1] * (int64_t)sizeof(double), &all))
     return cni_fail(CN_ERR_MEMORY, "ctc_rows: the ways of %lld sequences do not fit in memory",
                     (long long)p->x.shape[1]);
-  p->room = cni_alloc((size_t)all + 1);
+  p->room = cni_scratch_alloc((size_t)all + 1);
   if (!p->room) return CN_ERR_MEMORY;
   cni_parallel_for(p->x.shape[1], 1, each, p);
-  cni_free(p->room, (size_t)all + 1);
+  cni_scratch_free(p->room, (size_t)all + 1);
   return cn_err();
 }
 
@@ -206,11 +206,11 @@ static int run(cn_call *c, int first, cni_range_fn each)
            .blank = c->args[first + 4].u.i, .zero_infinity = c->args[first + 5].u.i != 0};
   if (first) p.grad = *cn_desc_of(c->in[0]);
   size_t bytes = (size_t)(3 * x->shape[1] + 1) * sizeof(int64_t);
-  int64_t *room = cni_alloc(bytes);
+  int64_t *room = cni_scratch_alloc(bytes);
   if (!room) return CN_ERR_MEMORY;
   int status = read_sequences(c, &p, first, room);
   if (!status) status = run_ranges(&p, each);
-  cni_free(room, bytes);
+  cni_scratch_free(room, bytes);
   return status;
 }
 

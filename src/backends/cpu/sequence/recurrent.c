@@ -15,9 +15,9 @@
 #include "backends/cpu/gemm/gemm_isa.h"
 #include "backends/cpu/isa.h"
 #include "backends/cpu/reduce/moments.h"
-#include "base/alloc.h"
 #include "base/dtype.h"
 #include "base/parallel.h"
+#include "base/scratch.h"
 #include "ops/infer.h"
 #include "ops/recurrent.h"
 #include "tensor/tensor.h"
@@ -350,7 +350,7 @@ static int prepare(plan *p, const cn_desc *w, const cn_desc *u)
   size_t packed = (size_t)(p->panel_bytes * p->panels * (w ? p->gates : 1) + 63) / 64 * 64;
   size_t state = (size_t)(p->batch * p->pitch * p->size), bias = (size_t)(4 * p->hidden * p->size);
   p->bytes = packed + 2 * state + (size_t)(p->steps + 1) * sizeof *p->first + bias;
-  p->memory = cni_alloc(p->bytes);
+  p->memory = cni_scratch_alloc(p->bytes);
   if (!p->memory) return CN_ERR_MEMORY;
   p->packed = p->memory;
   p->state[0] = p->packed + packed;
@@ -385,7 +385,7 @@ static int make_given(plan *p, const cn_desc *w, size_t *bytes)
 {
   const int64_t rows = p->first[p->steps], columns = p->gates * p->hidden;
   *bytes = (size_t)(rows * columns * p->size);
-  p->given = cni_alloc(*bytes);
+  p->given = cni_scratch_alloc(*bytes);
   if (!p->given) return CN_ERR_MEMORY;
   cni_gemm g = {.m = rows,
                 .n = columns,
@@ -474,7 +474,7 @@ static int run_forward(plan *p, cni_operand *o, const cn_desc *w, bool keep)
     copy_rows(p, p->state[1] + p->input * p->size, p->pitch, p->h0);
   int status = p->input == p->width ? CN_OK : make_given(p, w, &bytes);
   if (!status) run(&(course){p, forward_begin, forward_step, forward_end, false});
-  cni_free(p->given, bytes);
+  cni_scratch_free(p->given, bytes);
   return status;
 }
 
@@ -495,7 +495,7 @@ static int forward_kernel(cn_call *call)
   if (!status) status = room(o + 7, call->out, 4);
   if (!status) status = prepare(&p, w, u);
   if (!status) status = run_forward(&p, o, w, cni_arg_bool(call->args, 9));
-  cni_free(p.memory, p.bytes);
+  cni_scratch_free(p.memory, p.bytes);
   finish(o, 7, call->out, 4, status);
   return status;
 }
@@ -515,7 +515,7 @@ static int backward_kernel(cn_call *call)
   if (!status) status = room(o + 8, call->out, 4);
   if (!status) status = prepare(&p, NULL, cn_desc_of(call->in[0]));
   char *carry = NULL;
-  if (!status && p.mode == CNI_GRU && !(carry = cni_alloc_zero(state))) status = CN_ERR_MEMORY;
+  if (!status && p.mode == CNI_GRU && !(carry = cni_scratch_alloc_zero(state))) status = CN_ERR_MEMORY;
   if (!status) {
     p.h0 = o[1].data, p.output = o[2].data, p.saved = o[3].data, p.c0 = o[4].data;
     p.g_output = o[5].data, p.g_h = o[6].data, p.g_c = o[7].data;
@@ -528,8 +528,8 @@ static int backward_kernel(cn_call *call)
     }
     run(&(course){&p, NULL, backward_step, backward_end, true});
   }
-  cni_free(carry, state);
-  cni_free(p.memory, p.bytes);
+  cni_scratch_free(carry, state);
+  cni_scratch_free(p.memory, p.bytes);
   finish(o, 8, call->out, 4, status);
   return status;
 }

@@ -3,9 +3,9 @@
 
 #include <string.h>
 
-#include "base/alloc.h"
 #include "base/dtype.h"
 #include "base/parallel.h"
+#include "base/scratch.h"
 #include "tensor/tensor.h"
 
 void cni_iter_begin(cni_iter *it, int ndim, const int64_t *shape)
@@ -24,7 +24,7 @@ static size_t room_bytes(int n) { return (size_t)n * (sizeof(char *) + CN_MAX_DI
 int cni_iter_room(cni_iter *it, int n)
 {
   if (n <= CNI_ITER_FEW) return CN_OK;
-  int64_t(*more)[CN_MAX_DIMS] = cni_alloc(room_bytes(n));
+  int64_t(*more)[CN_MAX_DIMS] = cni_scratch_alloc(room_bytes(n));
   if (!more) return CN_ERR_MEMORY;
   it->stride = more;
   it->base = (char **)(void *)(more + n);
@@ -34,7 +34,7 @@ int cni_iter_room(cni_iter *it, int n)
 
 void cni_iter_end(cni_iter *it)
 {
-  if (it->stride != it->few_stride) cni_free(it->stride, room_bytes(it->room));
+  if (it->stride != it->few_stride) cni_scratch_free(it->stride, room_bytes(it->room));
 }
 
 void cni_iter_add(cni_iter *it, const cn_desc *d)
@@ -104,10 +104,10 @@ static void walk_range(const run *r, int64_t begin, int64_t end, char **ptr, int
 static CNI_APART void run_many(const run *r, int64_t begin, int64_t end)
 {
   size_t n = (size_t)r->it->n, bytes = n * (sizeof(char *) + sizeof(int64_t));
-  int64_t *step = cni_alloc(bytes);
+  int64_t *step = cni_scratch_alloc(bytes);
   if (!step) return;
   walk_range(r, begin, end, (char **)(void *)(step + n), step);
-  cni_free(step, bytes);
+  cni_scratch_free(step, bytes);
 }
 
 static void run_range(int64_t begin, int64_t end, void *payload)

@@ -5,8 +5,8 @@
 
 #include "backends/cpu/cpu.h"
 #include "backends/cpu/reduce/moments.h"
-#include "base/alloc.h"
 #include "base/dtype.h"
+#include "base/scratch.h"
 #include "tensor/tensor.h"
 
 int cni_operand_room(cni_operand *o, const cn_desc *d, int dtype, const int64_t *strides)
@@ -21,7 +21,7 @@ int cni_operand_room(cni_operand *o, const cn_desc *d, int dtype, const int64_t 
   o->data = d->data;
   if (fits || d->numel == 0) return CN_OK;
   o->bytes = cni_dtype_bytes(dtype, d->numel);
-  o->data = o->view.data = o->owned = cni_alloc(o->bytes);
+  o->data = o->view.data = o->owned = cni_scratch_alloc(o->bytes);
   return o->owned ? CN_OK : CN_ERR_MEMORY;
 }
 
@@ -42,6 +42,6 @@ void cni_operand_put(cni_operand *o, const cn_desc *d, int status)
 
 void cni_operand_drop(cni_operand *o)
 {
-  cni_free(o->owned, o->bytes);
+  cni_scratch_free(o->owned, o->bytes);
   o->owned = NULL;
 }

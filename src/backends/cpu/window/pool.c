@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "backends/cpu/cpu.h"
-#include "base/alloc.h"
 #include "base/dtype.h"
 #include "base/parallel.h"
+#include "base/scratch.h"
 #include "ops/window.h"
 
 enum { GRAIN_WORK = 1 << 15 };
@@ -42,7 +42,7 @@ static int pack(packed *p, const cn_desc *d, int dtype, bool read)
   *p = (packed){.d = d, .dtype = dtype, .data = d->data};
   if (d->dtype == dtype && cni_is_contiguous(d->ndim, d->shape, d->strides)) return CN_OK;
   p->bytes = cni_dtype_bytes(dtype, d->numel);
-  p->data = p->room = cni_alloc(p->bytes);
+  p->data = p->room = cni_scratch_alloc(p->bytes);
   if (!p->room) return CN_ERR_MEMORY;
   if (read) {
     cn_desc to = cni_cpu_packed(d, dtype, p->data);
@@ -59,7 +59,7 @@ static void unpack(packed *p, bool write)
     cn_desc from = cni_cpu_packed(p->d, p->dtype, p->data);
     cni_cpu_copy(p->d, &from);
   }
-  cni_free(p->room, p->bytes);
+  cni_scratch_free(p->room, p->bytes);
 }
 
 /* ---- one call ---- */

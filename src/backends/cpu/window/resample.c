@@ -8,9 +8,9 @@
 
 #include "backends/cpu/cpu.h"
 #include "backends/cpu/reduce/moments.h"
-#include "base/alloc.h"
 #include "base/dtype.h"
 #include "base/parallel.h"
+#include "base/scratch.h"
 #include "ops/infer.h"
 #include "ops/resample.h"
 
@@ -146,7 +146,7 @@ static int run(cn_call *c, bool back)
   plan p = read_call(c, x, y, dim, back);
   cni_operand from = {0}, to = {0};
   size_t table = (size_t)(p.out * p.most), bytes = table * 20 + (size_t)p.out * 8;
-  char *block = cni_alloc(bytes);
+  char *block = cni_scratch_alloc(bytes);
   int status = block ? CN_OK : CN_ERR_MEMORY;
   if (!status) status = cni_operand_take(&from, x, x->dtype, NULL);
   if (!status) status = cni_operand_room(&to, y, y->dtype, NULL);
@@ -163,7 +163,7 @@ static int run(cn_call *c, bool back)
     int64_t work = p.out * p.most * p.inner;
     cni_parallel_for(x->numel / (x->shape[dim] * p.inner), GRAIN_WORK / (work < 1 ? 1 : work) + 1, outer_range, &p);
   }
-  cni_free(block, bytes);
+  cni_scratch_free(block, bytes);
   cni_operand_drop(&from);
   cni_operand_put(&to, y, status);
   return status;
