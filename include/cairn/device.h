@@ -51,19 +51,6 @@ CN_API CN_MUST_USE int cn_event_query(cn_event *event); /* 1: passed, or never r
 CN_API int cn_event_sync(cn_event *event);
 CN_API int cn_event_elapsed(double *milliseconds, cn_event *from, cn_event *to);
 
-/* ---- work that is repeated ---- */
-/* Work that is queued on a device once and run many times, each time as one launch (on CUDA: a CUDA graph). `work`
- * calls ops as ever; nothing is done yet. Runs read and write the tensors that it read and wrote, where they are: these
- * must stay. Numbers in host memory, and what work decides by, are those of the recording; it cannot wait for the
- * device or draw random numbers. NULL without an error: the device records nothing (now); with the error set: work
- * failed, or asked for something that cannot be repeated. Owned. A compiled function (compile.h) is recorded by
- * itself. */
-typedef struct cn_repeated cn_repeated;
-CN_API bool cn_device_records(cn_device device);
-CN_API CN_MUST_USE cn_repeated *cn_repeated_new(cn_device device, int (*work)(void *payload), void *payload);
-CN_API int cn_repeated_run(cn_repeated *repeat); /* queued in the stream that this thread uses */
-CN_API void cn_repeated_free(cn_repeated *repeat);   /* what is queued still runs */
-
 /* Bytes of a device's own memory that tensors of this process hold, and the most so far. 0 for devices that work in
  * host memory, which cn_memory_get_stats counts. */
 CN_API void cn_device_memory(size_t *in_use, size_t *peak, cn_device device);

@@ -33,6 +33,7 @@ CN_API int cn_recording_replay(cn_recording *r);
 /* After the replays that are queued. One that was not ended is dropped. NULL is fine. */
 CN_API void cn_recording_free(cn_recording *r);
 CN_API bool cn_recording_now(cn_device device); /* does this thread record on it? */
+CN_API bool cn_device_records(cn_device device); /* can work of the device be recorded? */
 
 CN_END_DECLS
 #endif

@@ -7,6 +7,7 @@
 
 #include <cairn/device.h>
 #include <cairn/ext/parts.h>
+#include <cairn/recording.h>
 
 #include "zoo.h"
 
@@ -71,7 +72,7 @@ struct cni_writing {
   cn_tensor *cosines, *sines; /* owned: of all positions there is room for; NULL: the model turns nothing, or not yet */
   cn_tensor **packed;         /* owned: weights as one row needs them, in the order of their use */
   size_t npacked, room, next;
-  cn_repeated *recording;
+  cn_recording *recording; /* owned; NULL: none yet, or the model cannot be recorded */
   int64_t runs;
 };
 /* Can the model do it, where it is and as it is now? */

@@ -120,13 +120,26 @@ static int step(void *payload)
   return scores ? cni_step_choose(s, cn_select(scores, 1, 0)) : cn_err();
 }
 
+/* NULL without an error: a module waits, say, and is called each time. */
+static cn_recording *record(cni_writing *s)
+{
+  cn_recording_pool *pool = cn_recording_pool_new(cn_device_of(s->tokens));
+  cn_recording *r = pool ? cn_recording_begin(pool) : NULL;
+  cn_scope *scope = cn_scope_begin();
+  if (r && (step(s) || cn_recording_end(r))) {
+    cn_recording_free(r);
+    r = NULL;
+  }
+  cn_scope_end(scope);
+  cn_recording_pool_free(pool);
+  if (!r) cn_err_clear();
+  return r;
+}
+
 int cni_step_run(cni_writing *s)
 {
-  if (s->runs++ == 1) {
-    s->recording = cn_repeated_new(cn_device_of(s->tokens), step, s);
-    if (!s->recording) cn_err_clear(); /* a module that waits, say: it is called each time */
-  }
-  if (s->recording) return cn_repeated_run(s->recording);
+  if (s->runs++ == 1) s->recording = record(s);
+  if (s->recording) return cn_recording_replay(s->recording);
   cn_scope *scope = cn_scope_begin();
   int status = step(s);
   cn_scope_end(scope);
@@ -136,7 +149,7 @@ int cni_step_run(cni_writing *s)
 void cni_step_close(cni_writing *s)
 {
   cn_tensor *owned[] = {s->tokens, s->current, s->position, s->ended, s->uniforms, s->cosines, s->sines};
-  cn_repeated_free(s->recording);
+  cn_recording_free(s->recording);
   for (size_t i = 0; i < s->npacked; i++) cn_release(s->packed[i]);
   cn_free(s->packed, s->room * sizeof *s->packed);
   for (size_t i = 0; i < sizeof owned / sizeof *owned; i++) cn_release(owned[i]);

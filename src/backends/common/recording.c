@@ -74,6 +74,12 @@ static _Thread_local cn_recording *here;
 cn_recording *cni_recording_here(void) { return here; }
 bool cn_recording_now(cn_device device) { return here && here->device == device; }
 
+bool cn_device_records(cn_device device)
+{
+  const cn_backend *b = device > CN_CPU ? cni_backend_at((device >> 8) - 1) : NULL;
+  return b && b->record_begin && b->record_hold;
+}
+
 static const cn_backend *backend_of(const cn_recording *r) { return cni_backend_at((r->device >> 8) - 1); }
 static int index_of(const cn_recording *r) { return cni_device_index(r->device); }
 
@@ -420,11 +426,12 @@ int cn_recording_replay(cn_recording *r)
     if (status) return status;
     if (!a->call) memcpy(r->sent + a->offset, a->number->d.data, a->bytes);
   }
+  bool same = !r->draws && !r->nactions; /* as every other replay: there is nothing to send */
   uint64_t random[2];
   cni_random_take(&random[0], &random[1], r->draws);
   memcpy(r->sent, random, sizeof random);
-  cn_record_run run = {.size = sizeof run, .numbers_to = r->there->data, .numbers = r->sent, .numbers_bytes = r->bytes,
-                       .stream = cni_stream_in_use(r->device)};
+  cn_record_run run = {.size = sizeof run, .numbers_to = r->there->data, .numbers = r->sent,
+                       .numbers_bytes = same ? 0 : r->bytes, .stream = cni_stream_in_use(r->device)};
   r->replayed = true;
   return backend_of(r)->record_run(index_of(r), r->work, &run);
 }

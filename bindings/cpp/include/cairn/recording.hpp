@@ -1,5 +1,5 @@
-/* recording.hpp: owners of a device's repeated work, of profiles and of kernels of a program's own. See
- * cairn/recording.h, cairn/profile.h, cairn/code.h and cairn/device.h.
+/* recording.hpp: owners of a device's recorded work, of profiles and of kernels of a program's own. See
+ * cairn/recording.h, cairn/profile.h and cairn/code.h.
  *
  *     cn::RecordingPool pool("cuda");
  *     cn::Recording step(pool, [&] { y = net(x); });   // recorded, not run
@@ -45,21 +45,6 @@ class Recording {
 
  private:
   std::shared_ptr<cn_recording> recording_;
-};
-
-/* Work that a device repeats as one launch; empty where it records nothing. */
-class Repeated {
- public:
-  Repeated(Device device, int (*work)(void *payload), void *payload)
-      : repeated_(cn_repeated_new(device.number(), work, payload), cn_repeated_free)
-  {
-    if (cn_err()) detail::raise(cn_err());
-  }
-  explicit operator bool() const noexcept { return repeated_ != nullptr; }
-  void run() const { detail::check(cn_repeated_run(repeated_.get())); }
-
- private:
-  std::shared_ptr<cn_repeated> repeated_;
 };
 
 /* Times of ops, from here to end(). */
