@@ -41,12 +41,12 @@ static int start(void)
   if (!status) status = cni_cpu_add_kernels();
   if (!status) status = cni_backend_add(cni_mirror_backend(&cni_host));
   if (!status) status = cni_backend_add(cni_meta_backend(&cni_host));
-  if (!status) cni_kernel_wishes_check();
   return status;
 }
 
 void cni_init(void)
 {
+  bool started = false;
   if (cni_ready()) return;
   pthread_mutex_lock(&lock);
   if (!cni_ready()) {
@@ -55,7 +55,9 @@ void cni_init(void)
       cni_table_exit();
     } else {
       atomic_store(&cni_initialised, true);
+      started = true;
     }
   }
   pthread_mutex_unlock(&lock);
+  if (started) cni_kernel_wishes_check(); /* may load plugins, which need what has been started */
 }

@@ -14,11 +14,13 @@ from cairn import _arguments, nn
 from cairn.autograd import gradcheck, gradgradcheck
 from cairn.autograd.gradcheck import GradcheckError
 from cairn.transforms import io as image_io
+from emulated import BUILD
 
 try:
     import torch
 except ImportError:
     torch = None
+PLUGIN = os.path.join(os.path.abspath(BUILD), "libcairn_cuda.so")
 
 
 class Case(unittest.TestCase):
@@ -86,6 +88,19 @@ class LibraryWarnings(unittest.TestCase):
         self.assertIn("UserWarning: CAIRN_KERNEL: 'nonsense' is not", said)
         said = self.warned("import cairn\ncairn.rand(2)\npass", CAIRN_SEED="abc")
         self.assertRegex(said, r"<string>:[23]: UserWarning: CAIRN_SEED=abc is not an integer")
+
+    def test_implementations(self):
+        code = "import cairn\ncairn.rand(2)"
+        said = self.warned(code, CAIRN_KERNEL="conv2d=direct,conv2d=nonsense")
+        self.assertIn("UserWarning: CAIRN_KERNEL: there is no implementation nonsense of conv2d", said)
+        self.assertNotIn("direct", said)
+
+    @unittest.skipUnless(os.path.exists(PLUGIN), "no CUDA plugin to emulate, or no C++ compiler")
+    def test_implementations_of_plugins(self):
+        code, folder = "import cairn\ncairn.rand(2)", os.path.dirname(PLUGIN)
+        said = self.warned(code, CAIRN_KERNEL="linear_gelu=cublaslt,linear_gelu=nonsense", CAIRN_PLUGIN_PATH=folder)
+        self.assertNotIn("cublaslt", said)
+        self.assertIn("there is no implementation nonsense of linear_gelu", said)
 
     def test_of_another_thread(self):
         code = "import cairn, threading\nt = threading.Thread(target=lambda: cairn.rand(2))\nt.start()\nt.join()\npass"

@@ -41,7 +41,7 @@ void cni_dispatch_forget(cn_state *state); /* frees the choices that a thread ke
  * named implementation is tried first; with a minus it is left out. */
 typedef enum cni_wish { CNI_AS_LISTED, CNI_FIRST, CNI_LEFT_OUT } cni_wish;
 cni_wish cni_kernel_wish(const cni_opinfo *info, const char *implementation);
-/* Warns of entries that meant no implementation so far. */
+/* Warns of entries that mean no implementation, of plugins' either: those are loaded if there are any left. */
 void cni_kernel_wishes_check(void);
 
 #endif

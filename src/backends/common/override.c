@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/os.h"
 #include "dispatch.h"
+#include "registry.h"
 
 enum { MOST = 32, WORD = 64 };
 
@@ -82,6 +83,9 @@ cni_wish cni_kernel_wish(const cni_opinfo *info, const char *implementation)
 
 void cni_kernel_wishes_check(void)
 {
+  bool all_used = true;
+  for (int i = 0; i < count; i++) all_used = all_used && wishes[i].used;
+  if (!all_used) cni_plugins_load(); /* it may be one of theirs */
   for (int i = 0; i < count; i++)
     if (!wishes[i].used)
       cni_log(CN_LOG_WARNING, CNI_TOPIC_WARNINGS,

@@ -129,6 +129,12 @@ static const cn_backend *find_or_load(const char *name, size_t n)
   return find_backend(name, n);
 }
 
+void cni_plugins_load(void)
+{
+  static const char *const names[] = {"cuda"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) find_or_load(names[i], strlen(names[i]));
+}
+
 cn_device cn_device_find(const char *name)
 {
   if (!name) name = "";

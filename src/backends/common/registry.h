@@ -18,6 +18,7 @@ const cn_backend *cni_backend_of(cn_device device); /* NULL with the error set w
 static inline int cni_device_index(cn_device device) { return device & 0xff; }
 
 const cn_backend *cni_backend_at(int i); /* NULL past the last */
+void cni_plugins_load(void);             /* the library's own backends that are plugins, where they are there */
 
 extern const cn_host cni_host; /* host.c */
 
