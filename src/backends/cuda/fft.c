@@ -110,6 +110,16 @@ static int scale(cni_cuda_device *d, const char *name, const cni_cuda_operand *y
   return cni_cuda_run(d, name, &code, cni_cuda_grid_for(d, job.n), &job);
 }
 
+/* cuFFT takes a complex number at a multiple of its size alone: a part of a tensor may begin between two. Then the
+ * operand becomes memory of ours, with what it held. */
+static int align(cni_cuda_operand *o, cni_cuda_device *d, const char *name)
+{
+  if ((uintptr_t)o->data % (2 * cn_element_size(o->dense.dtype)) == 0) return CN_OK;
+  o->bytes = cn_element_bytes(o->dense.dtype, o->dense.numel);
+  o->copy = o->data = o->dense.data = cni_cuda_scratch(d, name, o->bytes);
+  return o->copy ? cni_cuda_copy_desc(d, name, &o->dense, o->desc) : CN_ERR_MEMORY;
+}
+
 /* points of each of x's lines, which have `scalars` numbers. */
 static int run(cn_call *c, cufftType narrow, cufftType wide, int64_t points, int64_t scalars, int direction,
                int64_t scaling)
@@ -125,7 +135,9 @@ static int run(cn_call *c, cufftType narrow, cufftType wide, int64_t points, int
   plan wanted = {.device = d->index, .type = type == CN_F64 ? wide : narrow, .points = points};
   wanted.lines = x->numel / scalars;
   int status = cni_cuda_take(&ox, d, name, x, type);
+  if (!status) status = align(&ox, d, name);
   if (!status) status = cni_cuda_room(&oy, d, name, y, type);
+  if (!status) status = align(&oy, d, name);
   if (!status) status = transform(d, name, &wanted, ox.data, oy.data, direction);
   if (status == CN_REFUSED) c->refusal = "cuFFT has no plan";
   if (!status) status = scale(d, name, &oy, points, scaling);
