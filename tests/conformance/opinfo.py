@@ -28,6 +28,8 @@ import select
 import signal
 import sys
 import time
+import types
+import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -234,6 +236,16 @@ def run_all(options, entries, each):
         one.close()
 
 
+def import_expecttest():
+    """PyTorch's samples come with its tests, which derive a class from this package's; where it is not installed, the
+    standard library's class does, since none of their tests runs."""
+    try:
+        import expecttest  # noqa: F401  pylint: disable=import-outside-toplevel,unused-import
+    except ImportError:
+        sys.modules["expecttest"] = types.ModuleType("expecttest")
+        sys.modules["expecttest"].TestCase = unittest.TestCase
+
+
 def plan(options, entries):
     """[(entry, dtype)]: the main dtypes an entry lists; with --sample, float32 and one more."""
     import torch  # pylint: disable=import-outside-toplevel
@@ -257,6 +269,7 @@ def main():
         os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
     try:
         import torch  # noqa: F401  pylint: disable=import-outside-toplevel,unused-import
+        import_expecttest()
         from torch.testing._internal.common_methods_invocations import op_db  # pylint: disable=import-outside-toplevel
     except ImportError as error:
         missing = (error.name or "torch").partition(".")[0]
