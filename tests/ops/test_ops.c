@@ -2,10 +2,12 @@
  *
  *     test_ops [DRIVER...]            only these drivers
  *     CAIRN_SAMPLE='sum(' test_ops    only samples that contain this text, each with its outcome
+ *     CAIRN_SHARD=2/16 test_ops       only the ops of the third of 16 parts, so that processes can share the work
  *
  * Place in the flow: samples (sample.c) -> drivers -> a count per pair here. Invariant: one bad sample never hides
  * another: all of a family run, and what failed is listed. */
 #define _POSIX_C_SOURCE 200809L
+#include <cairn/ext/hash.h>
 #include <dirent.h>
 #include <signal.h>
 #include <stdio.h>
@@ -159,6 +161,18 @@ static enum outcome run_sample(const pair *p, size_t i, char *why, size_t size)
   return left ? FAIL : o;
 }
 
+/* Is this sample's op in the part of CAIRN_SHARD? An op's samples stay together: they share kernels, which a device
+ * compiles. */
+static bool in_shard(const sample *s)
+{
+  unsigned part = 0, parts = 1;
+  const char *asked = getenv("CAIRN_SHARD");
+  if (!asked) return true;
+  if (sscanf(asked, "%u/%u", &part, &parts) != 2 || part >= parts)
+    fail_msg("CAIRN_SHARD must be like 0/16, but is '%s'", asked);
+  return cn_hash_more(CN_HASH_BEGIN, s->info->name, strlen(s->info->name)) % parts == part;
+}
+
 /* The test of one pair: all samples of the family. */
 static void run_pair(void **state)
 {
@@ -171,7 +185,7 @@ static void run_pair(void **state)
   if (loaded[p->family].error[0]) fail_msg("%s", loaded[p->family].error);
   for (size_t i = 0; i < list->count; i++) {
     const sample *s = &list->all[i];
-    if (only && !strstr(s->text, only)) continue;
+    if ((only && !strstr(s->text, only)) || !in_shard(s)) continue;
     enum outcome o = run_sample(p, i, why, sizeof why);
     ran++;
     skipped += o == SKIP;

@@ -54,19 +54,21 @@ static bool make_room(cni_cuda_class *c, int more)
   return true;
 }
 
-static CUdeviceptr take(cni_cuda_device *d, cni_cuda_class *c, size_t size)
+/* A block for a request of `size` bytes, whose class has blocks of `rounded` ones. */
+static CUdeviceptr take(cni_cuda_device *d, cni_cuda_class *c, size_t size, size_t rounded)
 {
   const cni_cuda_driver_table *cu = cni_cuda_driver();
   CUdeviceptr p = 0;
-  if (c->nfree) return c->free[--c->nfree];
+  if (cni_cuda_caches) size = rounded;
+  if (c->nfree && cni_cuda_caches) return c->free[--c->nfree];
   if (!make_room(c, 1)) return 0;
-  if (cu->cuMemAlloc(&p, size) != CUDA_SUCCESS) {
+  if (cu->cuMemAlloc(&p, size ? size : 1) != CUDA_SUCCESS) {
     p = 0;
     free_cached(d);
-    if (cu->cuMemAlloc(&p, size) != CUDA_SUCCESS) return 0;
+    if (cu->cuMemAlloc(&p, size ? size : 1) != CUDA_SUCCESS) return 0;
   }
   c->blocks++;
-  d->reserved += size;
+  d->reserved += rounded;
   if (d->reserved > d->reserved_peak) d->reserved_peak = d->reserved;
   return p;
 }
@@ -77,7 +79,7 @@ static void *alloc_in(cni_cuda_device *d, cni_cuda_queue *q, size_t size)
   if (size >= (size_t)1 << 46) return NULL;
   cni_cuda_class *c = &q->classes[cni_cuda_class_of(size, &rounded)];
   pthread_mutex_lock(&d->lock);
-  CUdeviceptr p = take(d, c, rounded);
+  CUdeviceptr p = take(d, c, size, rounded);
   pthread_mutex_unlock(&d->lock);
   return (void *)(uintptr_t)p;
 }
@@ -87,7 +89,11 @@ static void free_in(cni_cuda_device *d, cni_cuda_queue *q, void *memory, size_t 
   size_t rounded;
   pthread_mutex_lock(&d->lock);
   cni_cuda_class *c = &q->classes[cni_cuda_class_of(size, &rounded)];
-  if (c->nfree < c->room) c->free[c->nfree++] = (CUdeviceptr)(uintptr_t)memory; /* else: after the shutdown */
+  if (!cni_cuda_caches && !cni_cuda_records(d)) { /* a recording's memory stays until it ends */
+    cni_cuda_driver()->cuMemFree((CUdeviceptr)(uintptr_t)memory);
+    c->blocks--;
+    d->reserved -= rounded;
+  } else if (c->nfree < c->room) c->free[c->nfree++] = (CUdeviceptr)(uintptr_t)memory; /* else: after the shutdown */
   pthread_mutex_unlock(&d->lock);
 }
 

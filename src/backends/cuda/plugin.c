@@ -7,7 +7,7 @@
 #include "plugin.h"
 
 const cn_host *cni_cuda_host;
-bool cni_cuda_waits;
+bool cni_cuda_waits, cni_cuda_caches;
 
 /* The tables of all files behind each other. */
 enum { MOST_KERNELS = 256 };
@@ -76,7 +76,8 @@ const cn_backend *cn_plugin_init(const cn_host *host)
   if (host->abi != CN_BACKEND_ABI || host->size < sizeof(cn_host)) return NULL;
   cni_cuda_host = host;
   join_tables();
-  const char *sync = host->env("CAIRN_SYNC");
+  const char *sync = host->env("CAIRN_SYNC"), *caching = host->env("CAIRN_CUDA_CACHING");
   cni_cuda_waits = sync && strcmp(sync, "0") != 0;
+  cni_cuda_caches = !caching || strcmp(caching, "0") != 0;
   return &backend;
 }
