@@ -25,7 +25,7 @@ CUresult cuEventElapsedTime(float *milliseconds, CUevent begin, CUevent end);
 extern const cn_host *cni_cuda_host;
 extern bool
     cni_cuda_waits; /* CAIRN_SYNC=1: after every launch, so that a failure is found where it happens */
-extern bool cni_cuda_caches; /* not with CAIRN_CUDA_CACHING=0: each block is the driver's, and no larger than asked for */
+extern bool cni_cuda_caches; /* not with CAIRN_CUDA_CACHING=0: a block is the driver's, no larger than asked for */
 
 /* ---- the vendor's functions (libraries.c) ---- */
 /* clang-format off */
