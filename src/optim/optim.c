@@ -424,9 +424,11 @@ int cn_optim_step(cn_optim *opt)
   if (opt->cls->minimise)
     return cn_err_set(CN_ERR_VALUE, "%s: evaluates several times a step; use cn_optim_step_closure",
                       cn_optim_name(opt));
-  int saved = cn_no_grad_begin(), status = step_all(opt);
+  int saved = cn_no_grad_begin();
+  cn_updates_begin();
+  int status = step_all(opt), queued = cn_updates_end();
   cn_no_grad_end(saved);
-  return status;
+  return status ? status : queued;
 }
 
 cn_tensor *cn_optim_step_closure(cn_optim *opt, cn_closure fn, void *payload)

@@ -7,6 +7,7 @@
 #define CNI_OPTIM_OPTIM_H
 
 #include <cairn/autograd.h>
+#include <cairn/ext/op.h>
 #include <cairn/ext/system.h>
 #include <cairn/optimiser.h>
 

@@ -302,5 +302,11 @@ CN_API int cn_op_describe(cn_op_info *info, const cn_op *op);
 CN_API int cn_op_call(cn_tensor **out, size_t *nout, const cn_op *op, const cn_value *args, size_t nargs,
                       cn_tensor *dest);
 
+/* ---- updates of many tensors ---- */
+/* Between these a device may keep ops without a gradient that write over their inputs, and queue several of this
+ * thread's at once: at the latest in front of other work of the thread, or at the end. end: 0 or an error of theirs. */
+CN_API void cn_updates_begin(void);
+CN_API int cn_updates_end(void);
+
 CN_END_DECLS
 #endif

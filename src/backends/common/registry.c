@@ -173,3 +173,16 @@ int cn_device_count(const char *backend)
   const cn_backend *b = backend ? find_or_load(backend, strlen(backend)) : NULL;
   return b ? b->device_count() : 0;
 }
+
+static int say_updates(bool begin)
+{
+  int status = CN_OK;
+  for (int b = 0; b < nbackends; b++) {
+    int said = backends[b].updates ? backends[b].updates(begin) : CN_OK;
+    if (!status) status = said;
+  }
+  return status;
+}
+
+void cn_updates_begin(void) { say_updates(true); }
+int cn_updates_end(void) { return say_updates(false); }

@@ -87,6 +87,7 @@ static void *alloc_in(cni_cuda_device *d, cni_cuda_queue *q, size_t size)
 static void free_in(cni_cuda_device *d, cni_cuda_queue *q, void *memory, size_t size)
 {
   size_t rounded;
+  cni_cuda_before_free();
   pthread_mutex_lock(&d->lock);
   cni_cuda_class *c = &q->classes[cni_cuda_class_of(size, &rounded)];
   if (!cni_cuda_caches && !cni_cuda_records(d)) { /* a recording's memory stays until it ends */

@@ -72,6 +72,7 @@ const cn_backend *cn_plugin_init(const cn_host *host)
       .record_hold = cni_cuda_record_hold,
       .code_find = cni_cuda_code_find,
       .code_launch = cni_cuda_code_launch,
+      .updates = cni_cuda_updates,
   };
   if (host->abi != CN_BACKEND_ABI || host->size < sizeof(cn_host)) return NULL;
   cni_cuda_host = host;

@@ -161,6 +161,8 @@ void cni_cuda_device_exit(void);
 /* cni_cuda_use, for a call whose work goes into this stream. */
 cni_cuda_device *cni_cuda_enter(int index, const void *stream);
 static inline cni_cuda_device *cni_cuda_of(const cn_call *c) { return cni_cuda_enter(c->device & 0xff, c->stream); }
+/* The present call goes on in a queue that an earlier one had found. */
+void cni_cuda_continue(const cni_cuda_device *d, cni_cuda_queue *q);
 /* The queue of the present call of this thread, and of a stream. */
 cni_cuda_queue *cni_cuda_now(cni_cuda_device *d);
 cni_cuda_queue *cni_cuda_queue_of(cni_cuda_device *d, const void *stream);
@@ -362,8 +364,11 @@ int cni_cuda_multiply(cni_cuda_device *d, const char *name, const cni_cuda_produ
   X(cni_cuda_fallback_kernels)
 #define CNI_CUDA_DECLARE(table) extern const cn_kernel table[];
 CNI_CUDA_TABLES(CNI_CUDA_DECLARE)
-/* Updates that were recorded one behind the other wait to be launched together: launches them. */
+/* Updates that come one behind the other, in recorded work or between begin and end, wait to be launched together:
+ * flush launches them, and every call that enters a stream does. */
+int cni_cuda_updates(bool begin);
 int cni_cuda_flush(void);
+void cni_cuda_before_free(void);    /* ... for they use memory that another thread may get now */
 void cni_cuda_forget_waiting(void); /* ... or not at all */
 /* A copy between two descs on this device, broadcast and cast; queued. */
 int cni_cuda_copy_desc(cni_cuda_device *d, const char *name, const cn_desc *to, const cn_desc *from);

@@ -64,27 +64,29 @@ static int run(cni_cuda_device *d, const char *name, cn_source *s)
   return status;
 }
 
-/* ---- updates and casts that are recorded: one launch for those of several parameters ---- */
+/* ---- updates, and casts that are recorded: one launch for those of several parameters ---- */
 
-enum { ARGUMENTS = 4096, MOST_CASTS = 64, ALIKE = 16 }; /* bytes of a kernel's arguments */
+enum { ARGUMENTS = 4096, MOST_WAITING = 64, MOST_OPERANDS = 16, ALIKE = 16 }; /* bytes of a kernel's arguments */
 
 /* Bytes from begin to end - 1. */
 typedef struct range {
   const char *begin, *end;
 } range;
 
-/* Those that wait to be launched together: they write to different memory, and have the same code. */
+/* Those that wait to be launched together: none writes what another uses, and they have the same code. */
 static _Thread_local struct {
   cni_cuda_device *d;
+  cni_cuda_queue *queue;
   const char *name;
   uint64_t key;
   CUfunction one, several;
-  int n, vector, nout;
+  int n, vector, nout, operands;
   size_t size;  /* of one's arguments */
   int64_t most; /* elements */
-  range reads[MOST_CASTS]; /* of casts: nobody may write there */
+  range used[MOST_WAITING][MOST_OPERANDS]; /* results, then inputs */
   _Alignas(16) char loops[ARGUMENTS];
 } waiting;
+static _Thread_local bool together; /* updates wait outside of recordings, too */
 
 void cni_cuda_forget_waiting(void) { waiting.n = 0; }
 
@@ -93,43 +95,74 @@ int cni_cuda_flush(void)
   int n = waiting.n;
   if (!n) return CN_OK;
   waiting.n = 0; /* a launch asks for this again */
+  if (!cni_cuda_use(waiting.d->index)) return CN_ERR_DEVICE;
+  cni_cuda_continue(waiting.d, waiting.queue);
   cni_cuda_grid grid = grid_of(waiting.d, waiting.vector, waiting.most, n);
   return cni_cuda_launch(waiting.d, waiting.name, n > 1 ? waiting.several : waiting.one, grid, waiting.loops);
+}
+
+int cni_cuda_updates(bool begin)
+{
+  together = begin && !cni_cuda_waits;
+  return begin ? CN_OK : cni_cuda_flush();
+}
+
+void cni_cuda_before_free(void)
+{
+  if (together) cni_cuda_flush();
 }
 
 /* Pointers of a loop's operands: results, then inputs. */
 static void *const *operands_of(const void *loop) { return (void *const *)((const cn_loop *)loop + 1); }
 
-/* May this call wait? An op that only optimisers call, which writes each result over an input, in recorded work. */
+/* The memory of operand i; none for a number that travels with the launch. */
+static range range_of(const cn_source *s, int i)
+{
+  const char *begin = s->form[i] == 'p' ? NULL : operands_of(s->loop)[i];
+  return (range){begin, begin ? begin + cn_element_bytes(s->dtype[i], s->form[i] == 'v' ? s->loop->n : 1) : NULL};
+}
+
+static bool overlap(range a, range b) { return a.begin < b.end && b.begin < a.end; }
+
+static bool may_join(const cn_source *s)
+{
+  return s->flat && !s->by_pointer && s->loop->n && s->nout + s->nin <= MOST_OPERANDS;
+}
+
+/* May this call wait? An op that only optimisers call, which writes each result over an input, in recorded work or
+ * where the program says so. */
 static bool may_wait(const cni_cuda_device *d, const cn_call *c, const cn_source *s)
 {
-  if (!cni_cuda_records(d) || !(c->op->flags & CN_OP_NO_GRAD) || !s->flat || s->by_pointer || s->loop->n == 0)
-    return false;
+  if (!(together || cni_cuda_records(d)) || !(c->op->flags & CN_OP_NO_GRAD) || !may_join(s)) return false;
   for (int k = 0; k < c->nout; k++)
     if (operands_of(s->loop)[k] != operands_of(s->loop)[c->nout + k]) return false;
   return true;
 }
 
-/* Does it use memory that one that waits writes to? */
+/* Does it use memory that one that waits writes to, or the other way round? */
 static bool depends(const cn_source *s)
 {
-  for (int i = 0; i < waiting.n; i++)
-    for (int k = 0; k < waiting.nout; k++)
-      for (int j = 0; j < s->nout + s->nin; j++)
-        if (operands_of(s->loop)[j] == operands_of(waiting.loops + (size_t)i * waiting.size)[k]) return true;
+  for (int j = 0; j < s->nout + s->nin; j++) {
+    const range mine = range_of(s, j);
+    for (int i = 0; i < waiting.n && mine.begin; i++)
+      for (int k = 0; k < (j < s->nout ? waiting.operands : waiting.nout); k++)
+        if (overlap(mine, waiting.used[i][k])) return true;
+  }
   return false;
 }
 
-static int wait_for_more(cni_cuda_device *d, const char *name, cn_source *s)
+static int wait_for_more(cni_cuda_device *d, const cn_call *c, const char *name, cn_source *s)
 {
-  int status = CN_OK, most = (int)(ARGUMENTS / s->loop_size);
-  if (waiting.n && (waiting.n == most || waiting.d != d || waiting.key != s->key || depends(s)))
+  int most = (int)(ARGUMENTS / s->loop_size), status = CN_OK;
+  cni_cuda_queue *queue = cni_cuda_queue_of(d, c->stream);
+  if (most > MOST_WAITING) most = MOST_WAITING;
+  if (waiting.n && (waiting.n == most || waiting.queue != queue || waiting.key != s->key || depends(s)))
     status = cni_cuda_flush();
   if (status) return status;
   set_fault(d, name, s);
   if (!waiting.n) {
-    waiting.d = d, waiting.name = name, waiting.key = s->key;
-    waiting.vector = s->vector, waiting.nout = s->nout;
+    waiting.d = d, waiting.queue = queue, waiting.name = name, waiting.key = s->key;
+    waiting.vector = s->vector, waiting.nout = s->nout, waiting.operands = s->nout + s->nin;
     waiting.size = s->loop_size;
     waiting.most = 0;
     status = find_function(&waiting.one, d, s);
@@ -139,6 +172,7 @@ static int wait_for_more(cni_cuda_device *d, const char *name, cn_source *s)
   }
   if (status) return status;
   if (s->loop->n > waiting.most) waiting.most = s->loop->n;
+  for (int i = 0; i < waiting.operands; i++) waiting.used[waiting.n][i] = range_of(s, i);
   memcpy(waiting.loops + (size_t)waiting.n++ * waiting.size, s->loop, waiting.size);
   return CN_OK;
 }
@@ -154,7 +188,7 @@ static int pointwise_kernel(cn_call *c)
   if (status) return status;
   bool waits = may_wait(d, c, &source);
   if (!waits && cni_cuda_of(c)) return run(d, name, &source);
-  status = waits ? wait_for_more(d, name, &source) : CN_ERR_DEVICE;
+  status = waits ? wait_for_more(d, c, name, &source) : CN_ERR_DEVICE;
   cni_cuda_host->source_free(&source);
   return status;
 }
@@ -178,11 +212,6 @@ static int copy_kernel(cn_call *c)
                             cn_desc_of(c->in[c->nin - 1]));
 }
 
-static range range_of(const cn_desc *d)
-{
-  return (range){d->data, (const char *)d->data + cn_element_bytes(d->dtype, d->numel)};
-}
-
 /* cast: of dense memory, in recorded work, with others of its kind and about its size. */
 static int cast_kernel(cn_call *c)
 {
@@ -196,17 +225,10 @@ static int cast_kernel(cn_call *c)
   source.size = sizeof source;
   int status = cni_cuda_host->copy_source(&source, to, from, CN_LANG_CUDA);
   if (status) return status;
-  const range written = range_of(to);
-  bool apart = waiting.n >= MOST_CASTS || to->numel > waiting.most * ALIKE || to->numel * ALIKE < waiting.most;
-  for (int i = 0; i < waiting.n && waiting.key == source.key; i++)
-    apart = apart || (written.begin < waiting.reads[i].end && waiting.reads[i].begin < written.end);
-  if (waiting.n && apart) status = cni_cuda_flush();
-  bool alone = !source.flat || source.by_pointer;
-  if (!status && alone) status = cni_cuda_of(c) ? run_source(d, "cast", &source) : CN_ERR_DEVICE;
-  else if (!status) {
-    status = wait_for_more(d, "cast", &source);
-    if (!status) waiting.reads[waiting.n - 1] = range_of(from);
-  }
+  bool unlike = to->numel > waiting.most * ALIKE || to->numel * ALIKE < waiting.most;
+  if (waiting.n && unlike) status = cni_cuda_flush();
+  if (!status && may_join(&source)) status = wait_for_more(d, c, "cast", &source);
+  else if (!status) status = cni_cuda_of(c) ? run_source(d, "cast", &source) : CN_ERR_DEVICE;
   cni_cuda_host->source_free(&source);
   return status;
 }

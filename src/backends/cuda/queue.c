@@ -46,6 +46,12 @@ cni_cuda_device *cni_cuda_enter(int index, const void *stream)
   return d;
 }
 
+void cni_cuda_continue(const cni_cuda_device *d, cni_cuda_queue *q)
+{
+  now.device = d;
+  now.queue = q;
+}
+
 cni_cuda_queue *cni_cuda_now(cni_cuda_device *d) { return now.device == d ? now.queue : &d->own; }
 
 /* ---- recordings ---- */
@@ -137,9 +143,8 @@ static int passed(CUresult result, const char *what)
 
 int cni_cuda_stream_query(int index, void *stream)
 {
-  cni_cuda_device *d = cni_cuda_use(index);
-  return d ? passed(cni_cuda_driver()->cuStreamQuery(cni_cuda_queue_of(d, stream)->stream), "asking a stream")
-           : CN_ERR_DEVICE;
+  cni_cuda_device *d = cni_cuda_enter(index, stream);
+  return d ? passed(cni_cuda_driver()->cuStreamQuery(cni_cuda_now(d)->stream), "asking a stream") : CN_ERR_DEVICE;
 }
 
 int cni_cuda_stream_sync(int index, void *stream)
@@ -165,17 +170,16 @@ void cni_cuda_event_free(int index, void *event)
 
 int cni_cuda_event_record(int index, void *event, void *stream)
 {
-  cni_cuda_device *d = cni_cuda_use(index);
+  cni_cuda_device *d = cni_cuda_enter(index, stream);
   if (!d) return CN_ERR_DEVICE;
-  return cni_cuda_check(cni_cuda_driver()->cuEventRecord(event, cni_cuda_queue_of(d, stream)->stream),
-                        "recording an event");
+  return cni_cuda_check(cni_cuda_driver()->cuEventRecord(event, cni_cuda_now(d)->stream), "recording an event");
 }
 
 int cni_cuda_event_wait(int index, void *event, void *stream)
 {
-  cni_cuda_device *d = cni_cuda_use(index);
+  cni_cuda_device *d = cni_cuda_enter(index, stream);
   if (!d) return CN_ERR_DEVICE;
-  return cni_cuda_check(cni_cuda_driver()->cuStreamWaitEvent(cni_cuda_queue_of(d, stream)->stream, event, 0),
+  return cni_cuda_check(cni_cuda_driver()->cuStreamWaitEvent(cni_cuda_now(d)->stream, event, 0),
                         "waiting for an event");
 }
 

@@ -1,0 +1,107 @@
+/* test_emulated_small.c: what small networks use of the CUDA plugin, emulated (test_emulated.c): products, losses and
+ * sums of few rows, updates that are launched together. */
+#define _POSIX_C_SOURCE 200809L /* setenv */
+#include "test.h"
+
+#include <cairn/cairn.h>
+#include <cairn/ext/parts.h>
+#include <cairn/kw.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "emulated.h"
+
+/* Small products: parts of a tile, k over one chunk and none, any strides, batches, a bias; and the plain kernel. */
+static void products(void **state)
+{
+  (void)state;
+  need_device();
+  static const cn_dtype types[] = {CN_F32, CN_F64, CN_F16, CN_BF16};
+  cn_seed(17);
+  for (int i = 0; i < 4; i++) {
+    cn_scope *s = cn_scope_begin();
+    double tol = types[i] == CN_F64 ? 1e-12 : types[i] == CN_F32 ? 1e-5 : types[i] == CN_F16 ? 2e-3 : 2e-2;
+    cn_tensor *a = cn_cast(cn_randn(CN_SHAPE(33, 130)), types[i]), *b = cn_cast(cn_randn(CN_SHAPE(130, 25)), types[i]);
+    cn_tensor *ga = there(a), *gb = there(b), *bias = cn_cast(cn_randn(CN_SHAPE(33)), types[i]);
+    close_to("mm", cn_mm(a, b), cn_mm(ga, gb), tol);
+    close_to("mm, turned", cn_mm(cn_t(b), cn_t(a)), cn_mm(cn_t(gb), cn_t(ga)), tol);
+    close_to("mm of every second", cn_mm(cn_slice(a, 1, 1, CN_NONE, .step = 2), cn_slice(b, 0, 1, CN_NONE, .step = 2)),
+             cn_mm(cn_slice(ga, 1, 1, CN_NONE, .step = 2), cn_slice(gb, 0, 1, CN_NONE, .step = 2)), tol);
+    close_to("mm over nothing", cn_mm(cn_slice(a, 1, 0, 0), cn_slice(b, 0, 0, 0)),
+             cn_mm(cn_slice(ga, 1, 0, 0), cn_slice(gb, 0, 0, 0)), 0);
+    close_to("linear", cn_linear(cn_t(b), a, bias), cn_linear(cn_t(gb), ga, there(bias)), tol);
+    cn_tensor *x = cn_cast(cn_randn(CN_SHAPE(3, 7, 12)), types[i]), *w = cn_cast(cn_randn(CN_SHAPE(5, 12)), types[i]);
+    close_to("linear of rows", cn_linear(x, w, NULL), cn_linear(there(x), there(w), NULL), tol);
+    close_to("bmm", cn_bmm(x, cn_transpose(x, 1, 2)), cn_bmm(there(x), cn_transpose(there(x), 1, 2)), tol);
+    cn_scope_end(s);
+  }
+  cn_scope *s = cn_scope_begin();
+  cn_tensor *deep = cn_mul(cn_randn(CN_SHAPE(70, 600)), cn_num(0.2)), *n = cn_randint(-9, 9, CN_SHAPE(6, 7));
+  close_to("mm by the plain kernel", cn_mm(deep, cn_t(deep)), cn_mm(there(deep), cn_t(there(deep))), 1e-5);
+  close_to("mm of integers", cn_mm(n, cn_t(n)), cn_mm(there(n), cn_t(there(n))), 0);
+  cn_scope_end(s);
+}
+
+/* Losses of few rows, by one block, and of many; of rows for a warp each and for a block. */
+static void losses(void **state)
+{
+  (void)state;
+  need_device();
+  static const int64_t sizes[][2] = {{1, 10}, {33, 10}, {64, 300}, {65, 10}, {5, 1500}};
+  cn_seed(18);
+  for (int i = 0; i < 5; i++) {
+    cn_scope *s = cn_scope_begin();
+    cn_tensor *x = cn_randn(sizes[i], 2), *target = cn_randint(0, sizes[i][1], CN_SHAPE(sizes[i][0])), *y = there(x);
+    cn_tensor *a = cn_requires_grad(x, true), *b = cn_requires_grad(y, true);
+    cn_tensor *want = cn_cross_entropy(a, target), *have = cn_cross_entropy(b, there(target));
+    close_to("cross entropy", want, have, 1e-6);
+    assert_int_equal(cn_backward(want), 0);
+    assert_int_equal(cn_backward(have), 0);
+    close_to("its gradient", cn_grad_of(a), cn_grad_of(b), 1e-6);
+    cn_tensor *all = cn_randn(CN_SHAPE(sizes[i][0], 32));
+    close_to("sums of columns", cn_sum(all, .dim = CN_INTS(0)), cn_sum(there(all), .dim = CN_INTS(0)), 1e-5);
+    cn_scope_end(s);
+  }
+}
+
+/* Updates that may be launched together: of memory apart, of memory that another writes, and of one that it reads. */
+static void descend_all(cn_tensor *const *p, cn_tensor *rate)
+{
+  cn_tensor *part = cn_slice(p[0], 0, 8, 24), *turned = cn_neg(p[3]); /* turned: gone before the end */
+  cn_updates_begin();
+  cn_descend_(p[0], p[1], rate);
+  cn_descend_(p[2], p[1], rate);
+  cn_descend_(part, cn_slice(p[1], 0, 0, 16), rate);
+  cn_descend_(p[3], p[2], rate);
+  cn_descend_(p[1], p[3], rate);
+  cn_scope *s = cn_scope_begin();
+  cn_descend_(p[2], cn_add(turned, p[1]), rate);
+  cn_scope_end(s);
+  cn_descend_(p[3], cn_exp(p[0]), rate);
+  assert_int_equal(cn_updates_end(), 0);
+}
+
+static void joined_updates(void **state)
+{
+  (void)state;
+  need_device();
+  cn_scope *s = cn_scope_begin();
+  cn_seed(19);
+  cn_tensor *here[4], *far[4], *rate = cn_full(CN_SCALAR_SHAPE, 0.25, .dtype = CN_F64);
+  for (int i = 0; i < 4; i++) {
+    here[i] = cn_randn(CN_SHAPE(40));
+    far[i] = there(here[i]);
+  }
+  descend_all(here, rate);
+  descend_all(far, rate);
+  for (int i = 0; i < 4; i++) close_to("joined updates", here[i], far[i], 1e-6);
+  cn_scope_end(s);
+}
+
+int main(int argc, char **argv)
+{
+  if (argc > 0) emulate(argv);
+  const struct CMUnitTest tests[] = {cmocka_unit_test(products), cmocka_unit_test(losses),
+                                     cmocka_unit_test(joined_updates)};
+  return cmocka_run_group_tests(tests, find_emulated, NULL);
+}
