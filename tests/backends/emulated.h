@@ -16,16 +16,17 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Starts this program again with the emulation found first; returns where that cannot be. */
-static inline void emulate(char **argv)
+/* Starts this program again with the emulation found first, and `part` (a folder of it, or "") before that; returns
+ * where that cannot be. */
+static inline void emulate_with(char **argv, const char *part)
 {
-  char folder[1000], path[1100];
+  char folder[1000], path[2200];
   const char *slash = strrchr(argv[0], '/');
   if (getenv("CAIRN_EMULATED") || !slash) return;
   snprintf(folder, sizeof folder, "%.*s/..", (int)(slash - argv[0]), argv[0]);
   snprintf(path, sizeof path, "%s/simt/libcuda.so.1", folder);
   if (access(path, R_OK) || system("${CXX:-c++} --version >/dev/null 2>&1")) return;
-  snprintf(path, sizeof path, "%s/simt", folder);
+  snprintf(path, sizeof path, "%s/simt/%s:%s/simt", folder, part, folder);
   setenv("LD_LIBRARY_PATH", path, 1);
   snprintf(path, sizeof path, "%s/..", folder);
   setenv("CAIRN_PLUGIN_PATH", path, 1);
@@ -34,6 +35,7 @@ static inline void emulate(char **argv)
   setenv("CAIRN_EMULATED", "1", 1);
   execv(argv[0], argv);
 }
+static inline void emulate(char **argv) { emulate_with(argv, ""); }
 
 static cn_device gpu;
 

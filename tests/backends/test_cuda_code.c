@@ -94,6 +94,8 @@ static const struct variant {
     {{.file = "norm.cu", .types = {CN_BF16, CN_BF16, CN_BF16, CN_BF16}, .op = "layer", .number = -2, .threads = 256,
       .form = 7},
      85},
+    {{.file = "conv_fold.cu", .types = {CN_U16}}, 80},
+    {{.file = "conv_fold.cu", .types = {CN_U16}, .number = 1}, 80},
 };
 
 #define FUNCTIONS(X)                                                                                          \

@@ -256,7 +256,7 @@ static int forward_kernel(cn_call *c)
   bind(&o, CNI_SDPA_SCALE, &scale);
   if (causal) bind(&o, CNI_SDPA_LOWEST, &hidden);
   if (mask.mask) bind(&o, CNI_SDPA_MASK, mask.added);
-  if (!status) status = cni_dnn_run(d, name, &plan, o.n, o.uids, o.pointers);
+  if (!status) status = cni_dnn_run(d, name, &plan, &(cni_dnn_operands){o.n, o.uids, o.pointers});
   if (!status) status = clear_hidden(&mask, d, name, &f, out, lse);
   for (int i = 0; i < 3; i++) cni_cuda_drop(&in[i], d);
   drop_mask(&mask, d);
@@ -291,7 +291,7 @@ static int run_backward(cn_call *c, cni_cuda_device *d, const cni_attention_form
   bind(&o, CNI_SDPA_ONE, &one);
   if (f->causal) bind(&o, CNI_SDPA_LOWEST, &hidden);
   if (bias) bind(&o, CNI_SDPA_MASK, bias);
-  if (!status) status = cni_dnn_run(d, name, &plan, o.n, o.uids, o.pointers);
+  if (!status) status = cni_dnn_run(d, name, &plan, &(cni_dnn_operands){o.n, o.uids, o.pointers});
   if (sum) cni_cuda_free(d, sum, sum_bytes);
   if (gq) cni_cuda_free(d, gq, gq_bytes);
   return status;

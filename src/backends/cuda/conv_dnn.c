@@ -1,8 +1,8 @@
 /* conv_dnn.c: convolutions by cuDNN: forward with bias, residual and relu, and both gradients.
  *
  * Place in the flow: asked first by conv.c. cuDNN is fast where channels are innermost in memory: tensors that lie so
- * are used where they are, others are copied so, and results copied back. Invariant: float32 is computed in float32:
- * engines that round their inputs are passed over (dnn.c). */
+ * are used where they are, others are copied so, and results copied back; images of few channels are folded meanwhile
+ * (conv_fold.c). Invariant: float32 is computed in float32: engines that round their inputs are passed over (dnn.c). */
 #include "conv.h"
 
 #include <string.h>
@@ -18,6 +18,7 @@ int cni_cuda_conv_dnn(cn_call *c, const cni_cuda_conv *v)
 #else
 
 enum { X = 1, W, Y, B, Z }; /* unique numbers of the real tensors */
+static const double TRIED_FROM = 1e7; /* multiplications */
 
 /* What a plan is made of; compared as bytes. */
 typedef struct key {
@@ -83,6 +84,8 @@ typedef struct side {
   cn_desc own, last; /* as given, with four dims; with channels innermost */
   void *copy;
   size_t bytes;
+  const cni_cuda_conv *folded; /* the convolution that last is folded for; NULL: its elements are own's */
+  bool filter;
 } side;
 
 static void open_side(side *s, const cn_desc *d)
@@ -100,26 +103,48 @@ static void open_side(side *s, const cn_desc *d)
   innermost_channels(s->own.shape, s->last.strides);
 }
 
+/* The image and the filter with the pixels of a stride side by side. */
+static void fold_sides(side *image, side *filter, const cni_cuda_conv *v)
+{
+  side *both[] = {image, filter};
+  cni_cuda_fold_shapes(v, image->last.shape, filter->last.shape);
+  for (int i = 0; i < 2; i++) {
+    cn_desc *d = &both[i]->last;
+    innermost_channels(d->shape, d->strides);
+    d->numel = d->shape[0] * d->strides[0];
+    both[i]->folded = v;
+    both[i]->filter = i == 1;
+  }
+}
+
 static bool lies_so(const side *s)
 {
+  if (s->folded) return false;
   for (int i = 0; i < 4; i++)
     if (s->own.shape[i] != 1 && s->own.strides[i] != s->last.strides[i]) return false;
   return (uintptr_t)s->own.data % 16 == 0;
+}
+
+/* Copies elements to where cuDNN sees them, or back. */
+static int move(const side *s, cni_cuda_device *d, const char *name, bool back)
+{
+  if (s->folded) return cni_cuda_fold(d, name, s->folded, &s->last, &s->own, s->filter, back);
+  return cni_cuda_copy_desc(d, name, back ? &s->own : &s->last, back ? &s->last : &s->own);
 }
 
 /* read: with the tensor's elements; else room for them. */
 static int bring(side *s, cni_cuda_device *d, const char *name, bool read)
 {
   if (lies_so(s)) return CN_OK;
-  s->bytes = cn_element_bytes(s->own.dtype, s->own.numel);
+  s->bytes = cn_element_bytes(s->last.dtype, s->last.numel);
   s->copy = s->last.data = cni_cuda_scratch(d, name, s->bytes);
   if (!s->copy) return CN_ERR_MEMORY;
-  return read ? cni_cuda_copy_desc(d, name, &s->last, &s->own) : CN_OK;
+  return read ? move(s, d, name, false) : CN_OK;
 }
 
 static int leave(side *s, cni_cuda_device *d, const char *name, bool written, int status)
 {
-  if (!status && s->copy && written) status = cni_cuda_copy_desc(d, name, &s->own, &s->last);
+  if (!status && s->copy && written) status = move(s, d, name, true);
   if (s->copy) cni_cuda_free(d, s->copy, s->bytes);
   return status;
 }
@@ -136,12 +161,14 @@ static key key_of(const cni_cuda_conv *v, const side *s)
   k.bias = v->b != NULL;
   k.residual = v->z != NULL;
   k.relu = v->relu;
-  memcpy(k.x, s[0].own.shape, sizeof k.x);
-  memcpy(k.w, s[1].own.shape, sizeof k.w);
-  memcpy(k.y, s[2].own.shape, sizeof k.y);
-  memcpy(k.stride, v->stride, sizeof k.stride);
-  memcpy(k.padding, v->padding, sizeof k.padding);
-  memcpy(k.dilation, v->dilation, sizeof k.dilation);
+  memcpy(k.x, s[0].last.shape, sizeof k.x);
+  memcpy(k.w, s[1].last.shape, sizeof k.w);
+  memcpy(k.y, s[2].last.shape, sizeof k.y);
+  for (int i = 0; i < 2; i++) {
+    k.stride[i] = s->folded ? 1 : v->stride[i];
+    k.padding[i] = s->folded ? 0 : v->padding[i];
+    k.dilation[i] = v->dilation[i];
+  }
   k.groups = v->groups;
   return k;
 }
@@ -152,6 +179,13 @@ static bool takes(const cni_cuda_conv *v)
   bool type = (t == CN_BF16 || t == CN_F16 || t == CN_F32) && v->w->dtype == t && v->y->dtype == t;
   type = type && (!v->z || v->z->dtype == t);
   return type && v->x->numel && v->w->numel && v->y->numel;
+}
+
+/* Is it worth trying which engine is fastest? */
+static bool is_work(const cni_cuda_conv *v)
+{
+  const int64_t *w = v->w->shape;
+  return (double)v->y->numel * (double)(w[1] * w[2] * w[3]) >= TRIED_FROM;
 }
 
 int cni_cuda_conv_dnn(cn_call *c, const cni_cuda_conv *v)
@@ -167,6 +201,7 @@ int cni_cuda_conv_dnn(cn_call *c, const cni_cuda_conv *v)
   if (!d) return CN_ERR_DEVICE;
   if (!takes(v)) return cni_cuda_refuse(c, "a type, or an empty tensor, that cuDNN does not take");
   for (int i = 0; i < n; i++) open_side(&s[i], tensors[i]);
+  if (cni_cuda_conv_folds(v)) fold_sides(&s[0], &s[1], v);
   key k = key_of(v, s);
   int status = cni_dnn_find(&plan, d, &k, sizeof k, describe), written = written_by[v->kind];
   if (status) return cni_cuda_refuse(c, "cuDNN is not there, or knows no way");
@@ -177,7 +212,9 @@ int cni_cuda_conv_dnn(cn_call *c, const cni_cuda_conv *v)
   int count = 0;
   for (; count < n; count++) pointers[count] = s[count].last.data;
   if (v->b) uids[count] = B, pointers[count++] = b.data;
-  if (!status) status = cni_dnn_run(d, name, &plan, count, uids, pointers);
+  cni_dnn_operands operands = {count, uids, pointers};
+  if (!status && is_work(v)) cni_dnn_settle(&plan, d, &k, sizeof k, describe, &operands);
+  if (!status) status = cni_dnn_run(d, name, &plan, &operands);
   for (int i = 0; i < n; i++) status = leave(&s[i], d, name, i == written, status);
   cni_cuda_drop(&b, d);
   return status;

@@ -1,12 +1,24 @@
-/* dnn.c: see dnn.h. Of a graph's engines the first whose plan finalizes is taken. A plan's text is kept on disk under
- * its key, cuDNN's version and the device, so that a later process neither asks nor compiles. */
+/* dnn.c: see dnn.h. Of a graph's engines the first whose plan finalizes is taken; for work that is worth it several are
+ * tried at its first run, and the fastest stays. A plan's text is kept on disk under its key, cuDNN's version and the
+ * device, so that a later process neither asks, compiles nor tries. With CAIRN_DETERMINISTIC=1 the first engine that
+ * gives the same bits each time is taken, so that no clock decides. */
 #include "dnn.h"
 
 #ifdef CNI_HAVE_CUDNN_H
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 enum { FEWEST_SLOTS = 256, MOST_SLOTS = 1 << 15 };
+enum {
+  TRIED = 10,   /* engines, at most */
+  ROUNDS = 3,   /* of REPEATS runs each; the best counts */
+  REPEATS = 4,
+  FILLER = 32 << 20, /* bytes to be cleared FILLERS times: meanwhile a round is queued as a whole */
+  FILLERS = 8,
+  MOST_WORKSPACE = 64 << 20
+};
+static const double MOST_SECONDS = 2; /* that this process spends on trying; the rest is tried by later ones */
 
 typedef struct slot {
   uint64_t key; /* 0: empty */
@@ -56,41 +68,64 @@ static bool try_config(cni_dnn_plan *p, cudnnHandle_t h, cudnnBackendDescriptor_
   return false;
 }
 
-/* Does the engine of a config round float32 inputs, to TF32 or to 16 bits? */
-static bool rounds(cudnnBackendDescriptor_t config)
+/* What is said about the engine of a config. */
+typedef struct notes {
+  bool rounds;   /* float32 inputs, to TF32 or to 16 bits */
+  bool varies;   /* its results do, from run to run */
+  bool compiles; /* code, when its plan is finalized */
+} notes;
+
+static notes notes_of(cudnnBackendDescriptor_t config)
 {
   const cni_cuda_dnn_table *dnn = cni_cuda_dnn();
   cudnnBackendDescriptor_t engine = NULL;
-  cudnnBackendNumericalNote_t notes[CUDNN_NUMERICAL_NOTE_TYPE_COUNT];
-  int64_t n = 0;
-  bool found = true; /* what cannot be asked is not trusted */
-  if (dnn->cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINE_DESCRIPTOR, &engine) != CUDNN_STATUS_SUCCESS) return true;
+  cudnnBackendNumericalNote_t numbers[CUDNN_NUMERICAL_NOTE_TYPE_COUNT];
+  cudnnBackendBehaviorNote_t ways[CUDNN_BEHAVIOR_NOTE_TYPE_COUNT];
+  int64_t n = 0, m = 0;
+  notes found = {true, true, true}; /* what cannot be asked is not trusted */
+  if (dnn->cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINE_DESCRIPTOR, &engine) != CUDNN_STATUS_SUCCESS) return found;
   if (dnn->cudnnBackendGetAttribute(config, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &n,
                                     &engine) == CUDNN_STATUS_SUCCESS &&
       dnn->cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
-                                    CUDNN_NUMERICAL_NOTE_TYPE_COUNT, &n, notes) == CUDNN_STATUS_SUCCESS) {
-    found = false;
-    for (int64_t i = 0; i < n; i++)
-      found = found || notes[i] == CUDNN_NUMERICAL_NOTE_TENSOR_CORE ||
-              notes[i] == CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS;
+                                    CUDNN_NUMERICAL_NOTE_TYPE_COUNT, &n, numbers) == CUDNN_STATUS_SUCCESS &&
+      dnn->cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, CUDNN_TYPE_BEHAVIOR_NOTE,
+                                    CUDNN_BEHAVIOR_NOTE_TYPE_COUNT, &m, ways) == CUDNN_STATUS_SUCCESS) {
+    found = (notes){false, false, false};
+    for (int64_t i = 0; i < n; i++) {
+      found.rounds = found.rounds || numbers[i] == CUDNN_NUMERICAL_NOTE_TENSOR_CORE ||
+                     numbers[i] == CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS;
+      found.varies = found.varies || numbers[i] == CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC;
+    }
+    for (int64_t i = 0; i < m; i++)
+      found.compiles = found.compiles || ways[i] == CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION;
   }
   dnn->cudnnBackendDestroyDescriptor(engine);
   return found;
 }
 
-/* The first engine that gives a plan. */
+static bool is_fixed(void)
+{
+  const char *fixed = cni_cuda_host->env("CAIRN_DETERMINISTIC");
+  return fixed && strcmp(fixed, "0") != 0;
+}
+
+/* The first engine that gives a plan; where results are to be the same each time, the first of those that say so. */
 static void choose(cni_dnn_plan *p, cni_dnn_graph *g, cudnnHandle_t h)
 {
   cudnnBackendDescriptor_t configs[CNI_DNN_ENGINES];
   int n = cni_dnn_engines(g, h, NULL, configs);
-  for (int i = 0; i < n && !p->plan; i++)
-    if (!g->strict || !rounds(configs[i])) try_config(p, h, configs[i]);
+  for (int fixed = is_fixed(); fixed >= 0; fixed--)
+    for (int i = 0; i < n && !p->plan; i++) {
+      notes about = g->strict || fixed ? notes_of(configs[i]) : (notes){false, false, false};
+      if (!(g->strict && about.rounds) && !(fixed && about.varies)) try_config(p, h, configs[i]);
+    }
   while (n) cni_cuda_dnn()->cudnnBackendDestroyDescriptor(configs[--n]);
 }
 
 /* ---- plans on disk ---- */
 
-static void file_name(char *name, size_t size, uint64_t key, cni_cuda_device *d)
+/* how: what decided which engine it is. */
+static void file_name(char *name, size_t size, uint64_t key, cni_cuda_device *d, const char *how)
 {
   char device[128] = "";
   int driver = 0;
@@ -100,7 +135,7 @@ static void file_name(char *name, size_t size, uint64_t key, cni_cuda_device *d)
   key = cn_hash_more(key, &version, sizeof version);
   key = cn_hash_more(key, &driver, sizeof driver);
   key = cn_hash_more(key, device, strlen(device));
-  snprintf(name, size, "cudnn-%016llx.json", (unsigned long long)key);
+  snprintf(name, size, "cudnn-%016llx%s.json", (unsigned long long)key, how);
 }
 
 /* The plan of a text. */
@@ -139,13 +174,17 @@ static char *write_plan(const cni_dnn_plan *p, const char *name, size_t *size)
   return NULL;
 }
 
-static bool load(cni_dnn_plan *p, cudnnHandle_t h, const char *name)
+static const char *first_or_fixed(void) { return is_fixed() ? "-fixed" : ""; }
+
+/* The text that is kept under a key; owned. NULL, without an error: there is none. */
+static char *load(uint64_t key, cni_cuda_device *d, size_t *size, bool *settled)
 {
-  size_t size = 0;
-  char *text = cni_cuda_host->cache_load(name, &size);
-  bool done = text && read_plan(p, h, text, size);
-  if (text) cni_cuda_host->free_memory(text, size);
-  return done;
+  char name[64], *text = NULL;
+  file_name(name, sizeof name, key, d, "-tried");
+  if (!is_fixed()) text = cni_cuda_host->cache_load(name, size);
+  *settled = text != NULL;
+  file_name(name, sizeof name, key, d, first_or_fixed());
+  return text ? text : cni_cuda_host->cache_load(name, size);
 }
 
 /* A plan of what `describe` adds, and its text (owned, or NULL). */
@@ -175,11 +214,14 @@ static void make(cni_dnn_plan *p, cni_cuda_device *d, uint64_t key, cni_dnn_desc
   cudnnHandle_t h = handle_of(d);
   p->refused = true;
   if (!h) return;
-  file_name(name, sizeof name, key, d);
-  if (!load(p, h, name)) {
-    char *text = build(p, h, name, describe, payload, &size);
+  char *text = load(key, d, &size, &p->settled);
+  if (!text || !read_plan(p, h, text, size)) {
     if (text) cni_cuda_host->free_memory(text, size);
+    file_name(name, sizeof name, key, d, first_or_fixed());
+    text = build(p, h, name, describe, payload, &size);
+    p->settled = false;
   }
+  if (text) cni_cuda_host->free_memory(text, size);
   p->refused = !p->plan;
 }
 
@@ -208,7 +250,8 @@ static bool grow(void)
 
 static uint64_t key_on(const cni_cuda_device *d, uint64_t key)
 {
-  return cn_hash_more(key, &d->index, sizeof d->index) | 1;
+  int32_t parts[] = {d->index, is_fixed()};
+  return cn_hash_more(key, parts, sizeof parts) | 1;
 }
 
 /* ---- ahead (ahead.c) ---- */
@@ -240,11 +283,11 @@ static void make_ahead(cni_cuda_device *d, void *payload)
   const wanted *w = payload;
   char name[64];
   size_t size = 0;
-  file_name(name, sizeof name, w->key, d);
-  char *text = cni_cuda_host->cache_load(name, &size);
+  cni_dnn_plan p = {.plan = NULL};
+  char *text = load(w->key, d, &size, &p.settled);
+  file_name(name, sizeof name, w->key, d, first_or_fixed());
   if (!text) text = build_apart(w, name, &size);
   pthread_mutex_lock(&lock);
-  cni_dnn_plan p = {.plan = NULL};
   uint64_t here = key_on(d, w->key);
   if (text && grow() && !slot_of(slots, nslots, here)->key && handle_of(d) && read_plan(&p, handle_of(d), text, size)) {
     *slot_of(slots, nslots, here) = (slot){here, p};
@@ -283,26 +326,43 @@ int cni_dnn_find(cni_dnn_plan *plan, cni_cuda_device *d, const void *key, size_t
   return plan->refused ? CN_REFUSED : CN_OK;
 }
 
-int cni_dnn_run(cni_cuda_device *d, const char *name, const cni_dnn_plan *plan, int n, const int64_t *uids,
-                void *const *pointers)
+/* ---- runs ---- */
+
+/* What one run is given: an order that belongs to it, and its workspace. */
+static cudnnStatus_t make_pack(cudnnBackendDescriptor_t *pack, const cni_dnn_operands *o, void *workspace)
+{
+  const cni_cuda_dnn_table *dnn = cni_cuda_dnn();
+  cudnnStatus_t s = dnn->cudnnBackendCreateDescriptor(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, pack);
+  if (s != CUDNN_STATUS_SUCCESS) *pack = NULL;
+  if (s == CUDNN_STATUS_SUCCESS)
+    s = dnn->cudnnBackendSetAttribute(*pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, o->n,
+                                      o->pointers);
+  if (s == CUDNN_STATUS_SUCCESS)
+    s = dnn->cudnnBackendSetAttribute(*pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, o->n, o->uids);
+  if (s == CUDNN_STATUS_SUCCESS)
+    s = dnn->cudnnBackendSetAttribute(*pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &workspace);
+  return s == CUDNN_STATUS_SUCCESS ? dnn->cudnnBackendFinalize(*pack) : s;
+}
+
+/* Queues a run. Holds the lock: a handle is one thread's at a time. */
+static cudnnStatus_t queue(cni_cuda_device *d, const cni_dnn_plan *plan, cudnnBackendDescriptor_t pack)
+{
+  const cni_cuda_dnn_table *dnn = cni_cuda_dnn();
+  cudnnStatus_t s = dnn->cudnnSetStream(handles[d->index], (cudaStream_t)cni_cuda_now(d)->stream);
+  return s == CUDNN_STATUS_SUCCESS ? dnn->cudnnBackendExecute(handles[d->index], plan->plan, pack) : s;
+}
+
+int cni_dnn_run(cni_cuda_device *d, const char *name, const cni_dnn_plan *plan, const cni_dnn_operands *o)
 {
   const cni_cuda_dnn_table *dnn = cni_cuda_dnn();
   cudnnBackendDescriptor_t pack = NULL;
   if (cni_cuda_looks()) return CN_OK;
   void *workspace = plan->workspace > 0 ? cni_cuda_scratch(d, name, (size_t)plan->workspace) : NULL;
   if (plan->workspace > 0 && !workspace) return CN_ERR_MEMORY;
-  cudnnStatus_t s = dnn->cudnnBackendCreateDescriptor(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, &pack);
-  if (s == CUDNN_STATUS_SUCCESS)
-    s = dnn->cudnnBackendSetAttribute(pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, n, pointers);
-  if (s == CUDNN_STATUS_SUCCESS)
-    s = dnn->cudnnBackendSetAttribute(pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, n, uids);
-  if (s == CUDNN_STATUS_SUCCESS)
-    s = dnn->cudnnBackendSetAttribute(pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &workspace);
-  if (s == CUDNN_STATUS_SUCCESS) s = dnn->cudnnBackendFinalize(pack);
+  cudnnStatus_t s = make_pack(&pack, o, workspace);
   if (s == CUDNN_STATUS_SUCCESS) {
-    pthread_mutex_lock(&lock); /* a handle is one thread's at a time */
-    s = dnn->cudnnSetStream(handles[d->index], (cudaStream_t)cni_cuda_now(d)->stream);
-    if (s == CUDNN_STATUS_SUCCESS) s = dnn->cudnnBackendExecute(handles[d->index], plan->plan, pack);
+    pthread_mutex_lock(&lock);
+    s = queue(d, plan, pack);
     pthread_mutex_unlock(&lock);
   }
   if (pack) dnn->cudnnBackendDestroyDescriptor(pack);
@@ -310,5 +370,117 @@ int cni_dnn_run(cni_cuda_device *d, const char *name, const cni_dnn_plan *plan, 
   if (s != CUDNN_STATUS_SUCCESS)
     return cni_cuda_host->fail(CN_ERR_DEVICE, "%s: cuDNN: %s", name, dnn->cudnnGetErrorString(s));
   return cni_cuda_launched(d, name);
+}
+
+/* ---- trying ---- */
+
+/* A run of trials: what they are given, and what they are timed with. */
+typedef struct trial {
+  cni_cuda_device *d;
+  const cni_dnn_operands *operands;
+  void *filler; /* FILLER bytes */
+  CUevent begin, end;
+} trial;
+
+/* Milliseconds of one round; negative: it does not run. The device clears memory first, so that all of the round is
+ * queued when its clock begins: short kernels are timed, not the calls that queue them. */
+static float time_round(const trial *t, const cni_dnn_plan *plan, cudnnBackendDescriptor_t pack)
+{
+  const cni_cuda_driver_table *cu = cni_cuda_driver();
+  CUstream stream = cni_cuda_now(t->d)->stream;
+  float took = -1;
+  bool runs = true;
+  for (int i = 0; i < FILLERS && runs; i++)
+    runs = cu->cuMemsetD8Async((CUdeviceptr)(uintptr_t)t->filler, 0, FILLER, stream) == CUDA_SUCCESS;
+  runs = runs && cu->cuEventRecord(t->begin, stream) == CUDA_SUCCESS;
+  for (int i = 0; i < REPEATS && runs; i++) runs = queue(t->d, plan, pack) == CUDNN_STATUS_SUCCESS;
+  runs = runs && cu->cuEventRecord(t->end, stream) == CUDA_SUCCESS && cu->cuEventSynchronize(t->end) == CUDA_SUCCESS &&
+         cu->cuEventElapsedTime(&took, t->begin, t->end) == CUDA_SUCCESS;
+  return runs ? took : -1;
+}
+
+/* ... of the best round; `best`: that of the fastest plan so far, or negative. */
+static float time_plan(const trial *t, const cni_dnn_plan *plan, float best)
+{
+  cudnnBackendDescriptor_t pack = NULL;
+  size_t bytes = (size_t)plan->workspace;
+  float least = -1;
+  if (bytes > MOST_WORKSPACE) return -1;
+  void *workspace = bytes ? cni_cuda_alloc(t->d, bytes) : NULL;
+  if ((workspace || !bytes) && make_pack(&pack, t->operands, workspace) == CUDNN_STATUS_SUCCESS &&
+      queue(t->d, plan, pack) == CUDNN_STATUS_SUCCESS) /* which loads its code */
+    for (int i = 0; i < ROUNDS && !(best >= 0 && least > 2 * best); i++) {
+      float took = time_round(t, plan, pack);
+      if (took < 0) break;
+      if (least < 0 || took < least) least = took;
+    }
+  if (pack) cni_cuda_dnn()->cudnnBackendDestroyDescriptor(pack);
+  if (workspace) cni_cuda_free(t->d, workspace, bytes);
+  return least;
+}
+
+/* The fastest of the engines, where one is faster than `plan`. */
+static void try_engines(cni_dnn_plan *plan, const trial *t, cni_dnn_graph *g)
+{
+  cudnnBackendDescriptor_t configs[CNI_DNN_ENGINES];
+  cudnnHandle_t h = handles[t->d->index];
+  int n = cni_dnn_engines(g, h, NULL, configs), tried = 1; /* plan is one of them */
+  float best = time_plan(t, plan, -1);
+  for (int i = 0; i < n && tried < TRIED && best >= 0; i++) {
+    cni_dnn_plan p = {.settled = true};
+    notes about = notes_of(configs[i]);
+    if (about.compiles || (g->strict && about.rounds) || !try_config(&p, h, configs[i])) continue;
+    float took = time_plan(t, &p, best);
+    tried++;
+    if (took >= 0 && took < best) {
+      best = took; /* the plan before it stays for good: a recording may hold it */
+      *plan = p;
+    } else {
+      cni_cuda_dnn()->cudnnBackendDestroyDescriptor(p.plan);
+    }
+  }
+  while (n) cni_cuda_dnn()->cudnnBackendDestroyDescriptor(configs[--n]);
+}
+
+static double seconds(void)
+{
+  struct timespec now = {0, 0};
+  timespec_get(&now, TIME_UTC);
+  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static void try_all(cni_dnn_plan *plan, const trial *t, uint64_t key, cni_dnn_describe_fn describe, const void *payload)
+{
+  cni_dnn_graph g = {.status = CUDNN_STATUS_SUCCESS};
+  char name[64];
+  size_t size = 0;
+  describe(&g, payload);
+  try_engines(plan, t, &g);
+  cni_dnn_drop(&g);
+  plan->settled = true;
+  file_name(name, sizeof name, key, t->d, "-tried");
+  char *text = write_plan(plan, name, &size);
+  if (text) cni_cuda_host->free_memory(text, size);
+  slot_of(slots, nslots, key_on(t->d, key))->plan = *plan;
+}
+
+void cni_dnn_settle(cni_dnn_plan *plan, cni_cuda_device *d, const void *key, size_t size, cni_dnn_describe_fn describe,
+                    const cni_dnn_operands *operands)
+{
+  static double spent; /* guarded by the lock */
+  const cni_cuda_driver_table *cu = cni_cuda_driver();
+  trial t = {.d = d, .operands = operands};
+  if (plan->settled || is_fixed() || cni_cuda_looks() || cni_cuda_records(d)) return;
+  pthread_mutex_lock(&lock);
+  double begin = seconds();
+  if (spent < MOST_SECONDS && (t.filler = cni_cuda_alloc(d, FILLER)) != NULL &&
+      cu->cuEventCreate(&t.begin, CU_EVENT_DEFAULT) == CUDA_SUCCESS &&
+      cu->cuEventCreate(&t.end, CU_EVENT_DEFAULT) == CUDA_SUCCESS)
+    try_all(plan, &t, cn_hash_more(CN_HASH_BEGIN, key, size), describe, key);
+  if (t.begin) cu->cuEventDestroy(t.begin);
+  if (t.end) cu->cuEventDestroy(t.end);
+  if (t.filler) cni_cuda_free(d, t.filler, FILLER);
+  spent += seconds() - begin;
+  pthread_mutex_unlock(&lock);
 }
 #endif

@@ -58,16 +58,27 @@ typedef struct cni_dnn_plan {
   cudnnBackendDescriptor_t plan;
   int64_t workspace;
   bool refused; /* cuDNN knows no way */
+  bool settled; /* its engine is the fastest of those that were tried */
 } cni_dnn_plan;
+
+/* The real tensors of a run and the values, which are host memory. */
+typedef struct cni_dnn_operands {
+  int n;
+  const int64_t *uids;
+  void *const *pointers;
+} cni_dnn_operands;
 
 typedef void (*cni_dnn_describe_fn)(cni_dnn_graph *g, const void *key);
 /* The plan for a key (compared by hash of its bytes), from memory, from disk, or made of what describe(graph, key)
  * adds, which may be called by another thread with a copy of the key. 0;
  * CN_REFUSED where cuDNN is absent or knows no way, or 16,384 plans are kept already. */
 int cni_dnn_find(cni_dnn_plan *plan, cni_cuda_device *d, const void *key, size_t size, cni_dnn_describe_fn describe);
-/* Runs it. pointers in the order of uids; those of values are host memory. */
-int cni_dnn_run(cni_cuda_device *d, const char *name, const cni_dnn_plan *plan, int n, const int64_t *uids,
-                void *const *pointers);
+int cni_dnn_run(cni_cuda_device *d, const char *name, const cni_dnn_plan *plan, const cni_dnn_operands *operands);
+/* Tries several engines on operands whose results are to be written anyway: the plan under the key becomes the fastest
+ * one's, for this process and on disk. Nothing happens where that was done before, nothing can be tried now, or enough
+ * time was spent. */
+void cni_dnn_settle(cni_dnn_plan *plan, cni_cuda_device *d, const void *key, size_t size, cni_dnn_describe_fn describe,
+                    const cni_dnn_operands *operands);
 
 #endif
 #endif

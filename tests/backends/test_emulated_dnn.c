@@ -1,0 +1,156 @@
+/* test_emulated_dnn.c: convolutions by cuDNN's graphs, on an emulation of driver and library (tests/simt): images of few
+ * channels that are folded, and engines that are tried.
+ *
+ * The library has three engines (tests/simt/dnn.c) and counts their runs. What one process tried, another finds on disk:
+ * the program runs itself a second time for that. */
+#define _POSIX_C_SOURCE 200809L /* setenv */
+#include "test.h"
+
+#include <cairn/cairn.h>
+#include <cairn/kw.h>
+#include <dirent.h>
+#include <dlfcn.h>
+#include <stdio.h>
+#include <sys/wait.h>
+
+#include "emulated.h"
+
+static int *runs; /* of each engine, by the library's own count; NULL: it is not there */
+
+static void need_library(void)
+{
+  need_device();
+  void *library = dlopen("libcudnn.so.9", RTLD_NOW);
+  runs = library ? dlsym(library, "simt_dnn_runs") : NULL;
+  if (!runs) SKIP_TEST("no cuDNN");
+}
+
+static int all_runs(void) { return runs[0] + runs[1] + runs[2]; }
+
+typedef struct layer {
+  int64_t n, c, h, w, k, r, s, stride[2], padding[2];
+} layer;
+
+static cn_tensor *convolve(cn_tensor *x, cn_tensor *w, cn_tensor *b, const layer *l)
+{
+  return cn_conv2d(x, w, b, .stride = CN_INTS(l->stride[0], l->stride[1]),
+                   .padding = CN_INTS(l->padding[0], l->padding[1]));
+}
+
+/* Result and the filter's gradient, against the CPU's in float32 from the same rounded numbers. */
+static void check_layer(const layer *l, bool last, bool batched)
+{
+  cn_scope *s = cn_scope_begin();
+  cn_tensor *x = cn_cast(cn_randn(CN_SHAPE(l->n, l->c, l->h, l->w)), CN_BF16);
+  cn_tensor *w = cn_cast(cn_randn(CN_SHAPE(l->k, l->c, l->r, l->s)), CN_BF16);
+  cn_tensor *b = cn_cast(cn_randn(CN_SHAPE(l->k)), CN_BF16), *y[2], *g[2];
+  if (last) x = cn_channels_last(x), w = cn_channels_last(w);
+  if (!batched) x = cn_select(x, 0, 0);
+  int before = all_runs();
+  for (int far = 0; far < 2; far++) {
+    cn_tensor *xs = far ? there(x) : cn_cast(x, CN_F32), *bs = far ? there(b) : cn_cast(b, CN_F32);
+    cn_tensor *ws = cn_requires_grad(far ? there(w) : cn_cast(w, CN_F32), true);
+    y[far] = convolve(xs, ws, bs, l);
+    assert_int_equal(cn_backward(cn_sum(cn_mul(y[far], cn_num(0.125)))), 0);
+    g[far] = cn_grad_of(ws);
+  }
+  assert_true(all_runs() >= before + 2);
+  close_to("a convolution of few channels", y[0], y[1], 1e-2);
+  close_to("its filter's gradient", g[0], g[1], 2e-2);
+  cn_scope_end(s);
+}
+
+static void few_channels(void **state)
+{
+  (void)state;
+  static const layer layers[] = {
+      {2, 3, 66, 66, 32, 7, 7, {2, 2}, {3, 3}},  /* the first layer of a ResNet */
+      {2, 3, 65, 71, 32, 5, 3, {2, 1}, {0, 2}},
+      {1, 1, 97, 90, 12, 4, 6, {3, 4}, {2, 0}},  /* as many channels as there is room for, and less */
+      {2, 4, 61, 67, 8, 3, 3, {1, 1}, {1, 1}},
+      {1, 7, 60, 60, 24, 3, 2, {1, 2}, {1, 1}},
+  };
+  need_library();
+  cn_seed(3);
+  for (size_t i = 0; i < sizeof layers / sizeof *layers; i++)
+    for (int last = 0; last < 2; last++) check_layer(&layers[i], last, i != 2 || last);
+}
+
+/* Runs of engines by one convolution; it must be right. */
+static void count_runs(int have[3], cn_tensor *x, cn_tensor *w)
+{
+  cn_scope *s = cn_scope_begin();
+  int before[3] = {runs[0], runs[1], runs[2]};
+  cn_tensor *far = cn_conv2d(there(x), there(w), NULL, .padding = CN_INTS(1));
+  close_to("a convolution", cn_conv2d(cn_cast(x, CN_F32), cn_cast(w, CN_F32), NULL, .padding = CN_INTS(1)), far, 1e-2);
+  for (int i = 0; i < 3; i++) have[i] = runs[i] - before[i];
+  cn_scope_end(s);
+}
+
+static void tried_engines(void **state)
+{
+  (void)state;
+  bool second = getenv("CAIRN_TEST_SECOND") != NULL;
+  int have[3];
+  need_library();
+  cn_scope *s = cn_scope_begin();
+  cn_seed(4);
+  cn_tensor *x = cn_randn(CN_SHAPE(1, 16, 48, 48)), *w = cn_randn(CN_SHAPE(32, 16, 3, 3));
+  cn_tensor *small = cn_randn(CN_SHAPE(1, 16, 8, 8));
+  cn_tensor *xh = cn_cast(x, CN_BF16), *wh = cn_cast(w, CN_BF16);
+  count_runs(have, xh, wh);
+  assert_true(second ? have[0] == 0 && have[1] == 1 : have[0] > 1 && have[1] > 1); /* found; or tried */
+  assert_int_equal(have[2], 0); /* it would have to be compiled */
+  count_runs(have, xh, wh);
+  assert_true(have[0] == 0 && have[1] == 1); /* the faster one stays */
+  count_runs(have, x, w);
+  assert_true(have[0] == 0 && have[1] >= 1); /* float32 is not rounded */
+  for (int i = 0; i < 2; i++) {
+    count_runs(have, cn_cast(small, CN_BF16), wh);
+    assert_true(have[0] == 1 && have[1] == 0); /* too little work: the first */
+  }
+  setenv("CAIRN_DETERMINISTIC", "1", 1);
+  for (int i = 0; i < 2; i++) {
+    count_runs(have, xh, wh);
+    assert_true(have[0] == 1 && have[1] == 0); /* no clock decides */
+  }
+  unsetenv("CAIRN_DETERMINISTIC");
+  cn_scope_end(s);
+}
+
+/* Plans that an earlier run of this program left. */
+static void forget_plans(void)
+{
+  const char *folder = getenv("CAIRN_CACHE");
+  DIR *d = folder ? opendir(folder) : NULL;
+  for (struct dirent *e; d && (e = readdir(d)) != NULL;) {
+    char path[1500];
+    snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
+    if (!strncmp(e->d_name, "cudnn-", 6)) remove(path);
+  }
+  if (d) closedir(d);
+}
+
+static int run_again(char **argv)
+{
+  int status = 1;
+  pid_t child = fork();
+  if (child == 0) {
+    setenv("CAIRN_TEST_SECOND", "1", 1);
+    execv(argv[0], argv);
+    _exit(1);
+  }
+  return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+}
+
+int main(int argc, char **argv)
+{
+  const struct CMUnitTest tests[] = {cmocka_unit_test(tried_engines), cmocka_unit_test(few_channels)};
+  const struct CMUnitTest again[] = {cmocka_unit_test(tried_engines)};
+  bool second = getenv("CAIRN_TEST_SECOND") != NULL;
+  if (argc > 0) emulate_with(argv, "dnn");
+  if (getenv("CAIRN_EMULATED") && !second) forget_plans();
+  if (second) return cmocka_run_group_tests(again, find_emulated, NULL);
+  int failed = cmocka_run_group_tests(tests, find_emulated, NULL);
+  return failed || !gpu ? failed : run_again(argv);
+}
