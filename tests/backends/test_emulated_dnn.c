@@ -1,8 +1,8 @@
-/* test_emulated_dnn.c: convolutions by cuDNN's graphs, on an emulation of driver and library (tests/simt): images of few
- * channels that are folded, and engines that are tried.
+/* test_emulated_dnn.c: convolutions by cuDNN's graphs, on an emulation of driver and library (tests/simt): images of
+ * few channels that are folded, and engines that are tried.
  *
- * The library has three engines (tests/simt/dnn.c) and counts their runs. What one process tried, another finds on disk:
- * the program runs itself a second time for that. */
+ * The library has three engines (tests/simt/dnn.c) and counts their runs. What one process tried, another finds on
+ * disk: the program runs itself a second time for that. */
 #define _POSIX_C_SOURCE 200809L /* setenv */
 #include "test.h"
 

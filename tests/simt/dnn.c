@@ -1,7 +1,7 @@
 /* dnn.c: a cuDNN for tests on machines without a GPU: convolutions, with what is behind them, by plain loops.
  *
- * Place in the flow: built as a library under the vendor's name, in a folder of its own (simt/dnn), which a test puts in
- * front of tests/simt. A graph has three engines: 0 rounds (to Tensor Cores' types, as it says) and takes three
+ * Place in the flow: built as a library under the vendor's name, in a folder of its own (simt/dnn), which a test puts
+ * in front of tests/simt. A graph has three engines: 0 rounds (to Tensor Cores' types, as it says) and takes three
  * milliseconds, 1 is plain and takes two, 2 takes one, but would have to be compiled first. Invariant: what is not a
  * convolution of float32 or bfloat16 in two dims has no engines. */
 #include <cudnn.h>
@@ -231,7 +231,8 @@ static void convolve(const plan *p, void *const *data, float *sums)
   for (int64_t i = 0; i < p->y[0] * p->w[0] * p->y[2] * p->y[3]; i++)
     for (int64_t t = 0; t < p->w[1] * p->w[2] * p->w[3]; t++) {
       int64_t ow = i % p->y[3], oh = i / p->y[3] % p->y[2], k = i / p->y[3] / p->y[2] % p->w[0];
-      int64_t n = i / p->y[3] / p->y[2] / p->w[0], s = t % p->w[3], r = t / p->w[3] % p->w[2], c = t / p->w[3] / p->w[2];
+      int64_t n = i / p->y[3] / p->y[2] / p->w[0];
+      int64_t s = t % p->w[3], r = t / p->w[3] % p->w[2], c = t / p->w[3] / p->w[2];
       int64_t h = oh * p->stride[0] + r * p->dilation[0] - p->padding[0];
       int64_t w = ow * p->stride[1] + s * p->dilation[1] - p->padding[1];
       if (h < 0 || h >= p->x[2] || w < 0 || w >= p->x[3]) continue;

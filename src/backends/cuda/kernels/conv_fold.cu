@@ -26,7 +26,8 @@ KERNEL(conv_fold, fold_job)
   EACH(i, p.images * p.rows * p.cols)
   {
     const i64 row = i / p.cols, n = row / p.rows;
-    const i64 top = (row - n * p.rows) * p.stride[0] - p.padding[0], left = (i - row * p.cols) * p.stride[1] - p.padding[1];
+    const i64 top = (row - n * p.rows) * p.stride[0] - p.padding[0];
+    const i64 left = (i - row * p.cols) * p.stride[1] - p.padding[1];
     T0 *x = p.x + n * p.image + top * p.line + left * p.pixel;
     pack<T0, PACK> *y = (pack<T0, PACK> *)(p.y + i * DEEP), e[DEEP / PACK];
 #pragma unroll
