@@ -64,6 +64,32 @@ static void losses(void **state)
   }
 }
 
+/* The first few of long rows: in no order, so equal that there is no room for all within the bound, and in order. */
+static void first_few(void **state)
+{
+  (void)state;
+  need_device();
+  static const cn_dtype types[] = {CN_F32, CN_BF16, CN_F64, CN_U8};
+  cn_seed(20);
+  for (int i = 0; i < 8; i++) {
+    cn_scope *s = cn_scope_begin();
+    cn_tensor *x = cn_mul(cn_randn(CN_SHAPE(3, 5003)), cn_num(i < 4 ? 1000 : 1)), *v[4]; /* rows that begin anywhere */
+    x = cn_cast(types[i % 4] == CN_U8 ? cn_abs(cn_div(x, cn_num(20))) : x, types[i % 4]);
+    if (i == 4) assert_int_equal(cn_sort(&x, &v[1], x), 0);
+    cn_tensor *far = there(x);
+    int64_t k = i < 4 ? 50 : 512;
+    assert_int_equal(cn_topk(&v[0], &v[1], x, k), 0);
+    assert_int_equal(cn_topk(&v[2], &v[3], far, k), 0);
+    close_to("topk", v[0], v[2], 0);
+    close_to("places of topk", v[1], v[3], 0);
+    assert_int_equal(cn_kthvalue(&v[0], &v[1], x, 7), 0);
+    assert_int_equal(cn_kthvalue(&v[2], &v[3], far, 7), 0);
+    close_to("kthvalue", v[0], v[2], 0);
+    close_to("place of kthvalue", v[1], v[3], 0);
+    cn_scope_end(s);
+  }
+}
+
 /* Updates that may be launched together: of memory apart, of memory that another writes, and of one that it reads. */
 static void descend_all(cn_tensor *const *p, cn_tensor *rate)
 {
@@ -101,7 +127,7 @@ static void joined_updates(void **state)
 int main(int argc, char **argv)
 {
   if (argc > 0) emulate(argv);
-  const struct CMUnitTest tests[] = {cmocka_unit_test(products), cmocka_unit_test(losses),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(products), cmocka_unit_test(losses), cmocka_unit_test(first_few),
                                      cmocka_unit_test(joined_updates)};
   return cmocka_run_group_tests(tests, find_emulated, NULL);
 }

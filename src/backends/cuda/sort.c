@@ -6,7 +6,8 @@
 
 #include "plugin.h"
 
-enum { SHORT = 2048, ITEM_WIDE = 16, ITEM = 8, MOST_ROWS = 65535, BLOCKS_PER_UNIT = 8 };
+/* FEW: first ones of a long row that are found by groups; with room for so many (kernels/sort.cu). */
+enum { SHORT = 2048, FEW = 512, FEW_ITEMS = 2048, ITEM_WIDE = 16, ITEM = 8, MOST_ROWS = 65535, BLOCKS_PER_UNIT = 8 };
 
 /* Elements of a block of the radix sort: TILE in kernels/sort.cu. */
 static int64_t tile_of(int size) { return (int64_t)CNI_CUDA_THREADS * (size == 8 ? 8 : 16); }
@@ -173,6 +174,7 @@ static int run(cn_call *c, int dim, bool descending, int64_t count, bool only_la
   j.only_last = only_last;
   if (status) (void)0;
   else if (n <= SHORT) status = by_block(&k, &j, "sort_short", n);
+  else if (count <= FEW) status = by_block(&k, &j, "sort_few", FEW_ITEMS);
   else if (count <= SHORT) status = by_block(&k, &j, "sort_first", count);
   else if (only_last) status = by_radix_last(&k, &j, &ov, &oi);
   else status = by_radix(&k, &j);

@@ -2,7 +2,8 @@
  *
  * T0 is the element type. Elements become unsigned keys whose order is theirs (NaN last; all bits flipped for
  * descending order); equal keys keep the order of their indices. Short rows: one block sorts (key, index) pairs in
- * shared memory. The first k of long rows: one block finds the k-th key digit by digit, collects, sorts. Long rows:
+ * shared memory. The first k of long rows: one block finds the k-th key digit by digit, collects, sorts; where k is
+ * small, it takes the best of each of many groups, of which the k-th bounds the row's, and sorts what is within. Long rows:
  * radix sort by eight bits a pass, each pass one kernel, whose blocks learn from those before them where their elements
  * go. Invariant: ties are always broken by the lower index. */
 #include "codegen/device.cuh"
@@ -200,28 +201,106 @@ FN K kth_key(const sort_job &p, const T0 *x, i64 *equals)
   return prefix;
 }
 
+/* By a block, for one row. items: p.padded of them. */
+FN void first_by_digits(const sort_job &p, const T0 *x, i64 row, item *items)
+{
+  i64 equals;
+  const K bound = kth_key(p, x, &equals);
+  u32 below = 0, same = 0, all;
+  const u32 first_equal = (u32)(p.k - equals);
+  for (i64 tile = 0; tile < p.n; tile += THREADS) {
+    const i64 i = tile + threadIdx.x;
+    const K v = i < p.n ? key_at(p, x, i) : ~(K)0;
+    const bool less = i < p.n && v < bound, equal = i < p.n && v == bound;
+    const u32 a = count_before(less, &all);
+    if (less) items[below + a] = item{v, (u32)i};
+    below += all;
+    const u32 b = count_before(equal, &all);
+    if (equal && same + b < equals) items[first_equal + same + b] = item{v, (u32)i};
+    same += all;
+  }
+  for (int i = (int)p.k + threadIdx.x; i < p.padded; i += THREADS) items[i] = item{~(K)0, 0xffffffffu};
+  sort_items(items, p.padded);
+  put_items(p, x, row, items);
+  __syncthreads();
+}
+
 KERNEL(sort_first, sort_job)
 {
   DYNAMIC_SHARED(item, items);
+  for (i64 row = blockIdx.x; row < p.rows; row += gridDim.x) first_by_digits(p, p.x + row * p.n, row, items);
+}
+
+/* ---- the first few of a long row ---- */
+
+enum { GROUPS = 4, FEW_ITEMS = 2048 }; /* groups of a thread; items that there is room for */
+
+/* f(i, x[i], group) for the elements of a row that fall to this thread, 16 bytes and GROUPS of them at a time. */
+template <class F> FN void each_of_row(const T0 *x, i64 n, F f)
+{
+  enum { P = 16 / sizeof(T0) };
+  typedef pack<T0, P> piece;
+  const int ahead = (int)((16 - (u64)x % 16) % 16 / sizeof(T0)), t = (int)threadIdx.x; /* rows are longer than that */
+  const piece *body = (const piece *)(x + ahead);
+  const i64 pieces = (n - ahead) / P;
+  i64 i = t;
+  if (t < ahead) f((i64)t, x[t], 0);
+  for (; i + (GROUPS - 1) * THREADS < pieces; i += GROUPS * THREADS) {
+    piece v[GROUPS];
+#pragma unroll
+    for (int g = 0; g < GROUPS; g++) v[g] = body[i + g * THREADS];
+#pragma unroll
+    for (int g = 0; g < GROUPS; g++)
+#pragma unroll
+      for (int e = 0; e < P; e++) f(ahead + (i + g * THREADS) * P + e, v[g].v[e], g);
+  }
+  for (; i < pieces; i += THREADS) {
+    const piece v = body[i];
+#pragma unroll
+    for (int e = 0; e < P; e++) f(ahead + i * P + e, v.v[e], 0);
+  }
+  for (i = ahead + pieces * P + t; i < n; i += THREADS) f(i, x[i], 0);
+}
+
+/* k is at most half of the groups' number. Of rows in no special order few more than k are within the bound; where there
+ * is no room for all of them, digits decide. */
+KERNEL(sort_few, sort_job)
+{
+  DYNAMIC_SHARED(item, items); /* FEW_ITEMS, which p.padded is */
+  __shared__ u32 within;
+  const K flipped = p.flip ? all_bits() : (K)0;
   for (i64 row = blockIdx.x; row < p.rows; row += gridDim.x) {
     const T0 *x = p.x + row * p.n;
-    i64 equals;
-    const K bound = kth_key(p, x, &equals);
-    u32 below = 0, same = 0, all;
-    const u32 first_equal = (u32)(p.k - equals);
-    for (i64 tile = 0; tile < p.n; tile += THREADS) {
-      const i64 i = tile + threadIdx.x;
-      const K v = i < p.n ? key_at(p, x, i) : ~(K)0;
-      const bool less = i < p.n && v < bound, equal = i < p.n && v == bound;
-      const u32 a = count_before(less, &all);
-      if (less) items[below + a] = item{v, (u32)i};
-      below += all;
-      const u32 b = count_before(equal, &all);
-      if (equal && same + b < equals) items[first_equal + same + b] = item{v, (u32)i};
-      same += all;
+    K best[GROUPS];
+#pragma unroll
+    for (int g = 0; g < GROUPS; g++) best[g] = ~(K)0; /* of a group without elements */
+    each_of_row(x, p.n, [&](i64, T0 v, int g) {
+      const K k = key(v) ^ flipped;
+      if (k < best[g]) best[g] = k;
+    });
+#pragma unroll
+    for (int g = 0; g < GROUPS; g++) items[g * THREADS + threadIdx.x] = item{best[g], 0};
+    if (threadIdx.x == 0) within = 0;
+    sort_items(items, GROUPS * THREADS);
+    const K bound = items[p.k - 1].key;
+    __syncthreads();
+    each_of_row(x, p.n, [&](i64 i, T0 v, int) {
+      const K k = key(v) ^ flipped;
+      if (k > bound) return;
+      const u32 at = atomicAdd(&within, 1u);
+      if (at < FEW_ITEMS) items[at] = item{k, (u32)i};
+    });
+    __syncthreads();
+    const u32 count = within;
+    __syncthreads(); /* before it is zero again */
+    if (count > FEW_ITEMS) {
+      first_by_digits(p, x, row, items);
+      continue;
     }
-    for (int i = (int)p.k + threadIdx.x; i < p.padded; i += THREADS) items[i] = item{~(K)0, 0xffffffffu};
-    sort_items(items, p.padded);
+    int m = 2;
+    while (m < (int)count) m *= 2;
+    for (int i = (int)count + threadIdx.x; i < m; i += THREADS) items[i] = item{~(K)0, 0xffffffffu};
+    sort_items(items, m);
     put_items(p, x, row, items);
     __syncthreads();
   }
