@@ -197,6 +197,21 @@ static int waited(cni_cuda_device *d, CUresult result)
   return cni_cuda_check(result, what);
 }
 
+/* A matrix that could not be decomposed, in the CPU's words. */
+static int report_matrix(const cni_cuda_fault *f, const char *name)
+{
+  static const char *const what[] = {
+      [CNI_CUDA_SINGULAR] = "the input matrix is singular (zero on the diagonal of U at",
+      [CNI_CUDA_FACTOR] = "the factor U is exactly singular (zero on its diagonal at",
+      [CNI_CUDA_DEFINITE] = "the input is not positive-definite (leading minor of order",
+      [CNI_CUDA_CONVERGENCE] = "the algorithm failed to converge: the matrix has infinite elements or NaN, or too many "
+                               "repeated values (code",
+  };
+  char of[50] = "";
+  if (f->bound >= 0) snprintf(of, sizeof of, "batch element %lld: ", (long long)f->bound);
+  return cni_cuda_host->fail(CN_ERR_VALUE, "%s: %s%s %lld)", name, of, what[f->kind], (long long)f->index);
+}
+
 /* What kernels had to say. */
 static int report_fault(cni_cuda_device *d)
 {
@@ -214,6 +229,10 @@ static int report_fault(cni_cuda_device *d)
                                (long long)f.index, (long long)f.bound, late);
   case CNI_CUDA_VALUE:
     return cni_cuda_host->fail(CN_ERR_VALUE, "%s: a value of its input lies outside of what it takes %s", name, late);
+  case CNI_CUDA_SINGULAR:
+  case CNI_CUDA_FACTOR:
+  case CNI_CUDA_DEFINITE:
+  case CNI_CUDA_CONVERGENCE: return report_matrix(&f, name);
   default:
     return cni_cuda_host->fail(CN_ERR_VALUE, "%s: integer division by zero %s", name, late);
   }

@@ -129,7 +129,6 @@ static int any_kernel(cn_call *c)
 }
 
 const cn_kernel cni_cuda_fallback_kernels[] = {
-    {"linalg_matrix_exp", "host", host_kernel}, /* its decomposition needs a kernel itself */
     {"fft_c2c", "host", host_kernel},           /* where cuFFT is not */
     {"*", "host", any_kernel},
     {NULL, NULL, NULL},

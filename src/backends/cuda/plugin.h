@@ -106,7 +106,12 @@ typedef enum cni_cuda_fault_kind {
   CNI_CUDA_DIVISION,
   CNI_CUDA_INDEX, /* an index out of range: index, bound */
   CNI_CUDA_CLASS, /* a class out of range, likewise */
-  CNI_CUDA_VALUE  /* a value that the op does not take: a negative rate, a probability above 1 */
+  CNI_CUDA_VALUE, /* a value that the op does not take: a negative rate, a probability above 1 */
+  /* Of a matrix, the one of its batch that `bound` names (-1: there is but one), at `index`. */
+  CNI_CUDA_SINGULAR,
+  CNI_CUDA_FACTOR, /* ... of which only the decomposition was asked for */
+  CNI_CUDA_DEFINITE,
+  CNI_CUDA_CONVERGENCE
 } cni_cuda_fault_kind;
 typedef struct cni_cuda_fault {
   int32_t op; /* see cni_cuda_fault_code; 0: nothing happened */
@@ -361,6 +366,7 @@ int cni_cuda_multiply(cni_cuda_device *d, const char *name, const cni_cuda_produ
   X(cni_cuda_grid_kernels) X(cni_cuda_pick_kernels) X(cni_cuda_conv_kernels) X(cni_cuda_attention_kernels) \
   X(cni_cuda_recurrent_kernels) X(cni_cuda_ctc_kernels) X(cni_cuda_small_product_kernels) X(cni_cuda_matmul_kernels) \
   X(cni_cuda_plain_product_kernels) X(cni_cuda_fft_kernels) X(cni_cuda_decode_kernels) \
+  X(cni_cuda_factor_kernels) X(cni_cuda_spectrum_kernels) \
   X(cni_cuda_fallback_kernels)
 #define CNI_CUDA_DECLARE(table) extern const cn_kernel table[];
 CNI_CUDA_TABLES(CNI_CUDA_DECLARE)
