@@ -7,8 +7,9 @@
 #include "plugin.h"
 #include "rows.h"
 
-/* FEW: rows that one block takes, a warp each if it can; SOME: rows that each block may count */
-enum { JOIN_THREADS = 1024, FEW = 64, SOME = 1024, WARP = 32 };
+/* FEW: rows that one block takes, a warp each if it can; SOME: rows that each block may count; RESIDENT: threads of a
+ * multiprocessor, as the bounds of loss_rows have it. */
+enum { JOIN_THREADS = 1024, FEW = 64, SOME = 1024, WARP = 32, RESIDENT = 1024 };
 
 /* As in kernels/loss.cu. */
 typedef struct job {
@@ -19,7 +20,7 @@ typedef struct job {
   void *y;
   void *count;
   int64_t rows, n, ignore;
-  int32_t aligned, reduce, mean, joins;
+  int32_t aligned, reduce, mean, joins, stash, unused;
   cni_cuda_slot fault;
 } job;
 
@@ -37,11 +38,13 @@ static int launch_rows(cni_cuda_device *d, const char *name, job *j, const char 
     r.grid.x = 1;
     while (r.grid.threads < JOIN_THREADS && r.grid.threads < j->rows * WARP) r.grid.threads *= 2;
   }
+  if (j->y) r.grid.shared = 0; /* rows are gone over once, without waiting for any of it */
+  else cni_cuda_rows_ahead(&r, d, 1, (int64_t)cn_element_bytes(type, j->n), 16, RESIDENT);
   code.number = r.packs;
   code.threads = r.grid.threads;
-  code.form = r.even;
+  code.form = r.form;
   j->aligned = r.aligned;
-  r.grid.shared = 0; /* rows are gone over once */
+  j->stash = r.grid.shared != 0;
   return cni_cuda_run(d, name, &code, r.grid, j);
 }
 

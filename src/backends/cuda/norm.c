@@ -2,14 +2,16 @@
  *
  * Place in the flow: launches of kernels/norm.cu over rows of normalized_shape. Invariant: weight and bias come in one
  * type; rows are row-major, or copied so; what is added and what results is of the rows' type, or a smaller one. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "plugin.h"
 #include "rows.h"
 
 enum { PIECES_PER_UNIT = 6, LEAST_ROWS = 32, SUM_THREADS = 128, WARP = 32 };
-/* Threads that a multiprocessor runs at once of norm_backward_all, as the bounds there have it. */
-enum { UNIT_THREADS = 512, LEAN_THREADS = 768, LEAN_PACKS = 4 };
+/* Threads that a multiprocessor runs at once, as the bounds there have it: of norm_forward; where packs of a warp's
+ * rows are taken apart, and of norm_backward and norm_backward_all; where their sums take more registers. */
+enum { RESIDENT = 1024, LEAN_RESIDENT = 768, FEW_RESIDENT = 512, LEAST_RESIDENT = 384, LEAN_PACKS = 4 };
 
 /* As in kernels/norm.cu. */
 typedef struct job {
@@ -23,7 +25,7 @@ typedef struct job {
 } job;
 
 /* Bits of FORM there. */
-enum { EVEN = 1, WEIGHT = 2, BIAS = 4, ADDS = 8 };
+enum { WEIGHT = 2, BIAS = 4, ADDS = 8 };
 
 typedef struct call {
   cni_cuda_device *d;
@@ -49,12 +51,28 @@ static cni_cuda_rows plan(const call *c, const job *j, int inputs)
   return r;
 }
 
+/* Lets rows be asked for ahead, or, where something is added (more memory is under way then), only makes groups few. */
+static void take_turns(const call *c, const job *j, cni_cuda_rows *r, int inputs, int resident)
+{
+  size_t bytes = cn_element_bytes(c->x_type, j->n) + (inputs > 1 ? cn_element_bytes(c->g_type, j->n) : 0);
+  const char *e = getenv("CAIRN_ROWS_ADDS");
+  if (!c->adds || (e && e[0] == '1')) {
+    cni_cuda_rows_ahead(r, c->d, inputs, (int64_t)bytes, 16, resident);
+    return;
+  }
+  int64_t most = (int64_t)c->d->units * (resident > r->grid.threads ? resident / r->grid.threads : 1);
+  if (r->grid.x > most) r->grid.x = most;
+}
+
+static bool is_even(const cni_cuda_rows *r) { return r->aligned && r->form & CNI_ROWS_EVEN; }
+
 static int launch_rows(const call *c, job *j, const char *entry, cni_cuda_rows r)
 {
   cni_cuda_code code = code_of(c, entry);
+  if (!r.aligned) r.form &= ~CNI_ROWS_EVEN;
   code.number = r.packs;
   code.threads = r.grid.threads;
-  code.form = (r.even && r.aligned ? EVEN : 0) | (j->w ? WEIGHT : 0) | (j->b ? BIAS : 0) | (c->adds ? ADDS : 0);
+  code.form = r.form | (j->w ? WEIGHT : 0) | (j->b ? BIAS : 0) | (c->adds ? ADDS : 0);
   j->aligned = r.aligned;
   j->stash = r.grid.shared != 0;
   return cni_cuda_run(c->d, c->name, &code, r.grid, j);
@@ -83,6 +101,15 @@ static bool is_wider(const cn_desc *d, const cn_desc *than)
   return d && cn_element_size(d->dtype) > cn_element_size(than->dtype);
 }
 
+static int launch_forward(const call *k, job *j)
+{
+  cni_cuda_rows r = plan(k, j, 1);
+  const char *e = getenv("CAIRN_ROWS_ADDS");
+  int resident = is_even(&r) || r.packs <= 0 ? RESIDENT : LEAN_RESIDENT;
+  if (!k->adds || (e && e[0] == '1')) take_turns(k, j, &r, k->adds && r.packs ? 2 : 1, resident);
+  return launch_rows(k, j, "norm_forward", r);
+}
+
 static int forward(cn_call *c, const forward_call *f)
 {
   const cn_desc *x = desc(f->x), *other = desc(f->other), *w = desc(f->w), *b = desc(f->b), *y = desc(f->y);
@@ -106,7 +133,7 @@ static int forward(cn_call *c, const forward_call *f)
   if (!status) status = cni_cuda_room(&oy, k.d, k.name, y, 0);
   if (!status && other) status = cni_cuda_room(&os, k.d, k.name, desc(f->sum), 0);
   j.x = ox.data, j.g = oo.data, j.w = ow.data, j.b = ob.data, j.y = oy.data, j.sum = os.data;
-  if (!status) status = launch_rows(&k, &j, "norm_forward", plan(&k, &j, 1));
+  if (!status) status = launch_forward(&k, &j);
   cni_cuda_drop(&ox, k.d);
   cni_cuda_drop(&oo, k.d);
   cni_cuda_drop(&ow, k.d);
@@ -172,17 +199,16 @@ static int affine(const call *k, job *j)
 /* All three gradients in one pass: few blocks, each of which keeps sums over its rows. */
 static int all_at_once(const call *k, job *j, cni_cuda_rows r)
 {
-  bool lean = r.even && r.aligned && !k->adds && r.packs <= LEAN_PACKS;
-  int threads = lean ? LEAN_THREADS : UNIT_THREADS;
-  if (r.packs > 0) { /* a warp's sums take many registers: blocks of 4 */
-    r.grid.threads = SUM_THREADS;
-    r.grid.x = (j->rows + SUM_THREADS / WARP - 1) / (SUM_THREADS / WARP);
-    threads = lean ? UNIT_THREADS : UNIT_THREADS - SUM_THREADS;
-  }
-  int64_t most = (int64_t)k->d->units * (threads > r.grid.threads ? threads / r.grid.threads : 1);
-  if (r.grid.x > most) r.grid.x = most;
-  j->pieces = r.grid.x;
   if (cn_element_bytes(k->x_type, j->n) % 16) r.aligned = false; /* a thread keeps to its columns */
+  bool lean = is_even(&r) && !k->adds && r.packs <= LEAN_PACKS;
+  int resident = lean ? LEAN_RESIDENT : FEW_RESIDENT;
+  if (r.packs > 0) { /* a warp's sums take many registers: blocks of 4 */
+    r.grid.x = r.grid.x * (r.grid.threads / SUM_THREADS);
+    r.grid.threads = SUM_THREADS;
+    resident = lean ? FEW_RESIDENT : LEAST_RESIDENT;
+  }
+  take_turns(k, j, &r, 2, resident);
+  j->pieces = r.grid.x;
   size_t bytes = partial_bytes(k, j);
   j->partial = cni_cuda_scratch(k->d, k->name, bytes);
   if (!j->partial) return CN_ERR_MEMORY;
@@ -199,6 +225,7 @@ static int launch_backward(const call *k, job *j)
   if (j->y || j->sum) {
     cni_cuda_rows r = plan(k, j, 2);
     if (sums && r.packs) return all_at_once(k, j, r);
+    take_turns(k, j, &r, 2, r.packs > 0 ? FEW_RESIDENT : LEAN_RESIDENT);
     status = launch_rows(k, j, "norm_backward", r);
   }
   return !status && sums ? affine(k, j) : status;

@@ -5,15 +5,21 @@
 #include "plugin.h"
 
 typedef struct cni_cuda_rows {
-  int packs; /* N of kernels/rows.cuh */
+  int packs;    /* N of kernels/rows.cuh */
+  int form;     /* bits of FORM there: whether every row begins and ends with a pack, lanes, rows asked for ahead */
   bool aligned; /* the operands begin with whole packs */
-  bool even;    /* ... and so does every row */
   cni_cuda_grid grid;
 } cni_cuda_rows;
 
-/* For `rows` rows of n elements of the types `from` (`inputs` of them are kept) and `to`. pointers: the first elements
- * of every operand, NULL where there is none. */
+enum { CNI_ROWS_EVEN = 1 }; /* of form */
+
+/* For `rows` rows of n elements of the types `from` (`inputs` of them are kept) and `to`: a group of threads for each
+ * row. pointers: the first elements of every operand, NULL where there is none. */
 cni_cuda_rows cni_cuda_rows_plan(const cni_cuda_device *d, int64_t rows, int64_t n, int from, int to, int inputs,
                                  const void *const *pointers, int npointers);
+/* Few groups that take rows in turn and ask for the next ones ahead: as many as a multiprocessor runs at once, which
+ * is `resident` threads, as the kernel's bounds have it. bytes: of a row of all inputs; place: of a pack. */
+void cni_cuda_rows_ahead(cni_cuda_rows *r, const cni_cuda_device *d, int inputs, int64_t bytes, int place,
+                         int resident);
 
 #endif

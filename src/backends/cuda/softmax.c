@@ -15,6 +15,8 @@ typedef struct job {
   int32_t aligned, stash;
 } job;
 
+enum { RESIDENT = 1024, FEW_RESIDENT = 768 }; /* threads of a multiprocessor, as the bounds there have it */
+
 static int launch(cni_cuda_device *d, const char *name, job *j, const char *kind, int from, int to)
 {
   int inputs = j->b ? 2 : 1;
@@ -25,9 +27,12 @@ static int launch(cni_cuda_device *d, const char *name, job *j, const char *kind
   const void *pointers[] = {j->x, j->b, j->y};
   cni_cuda_rows r = cni_cuda_rows_plan(d, j->rows, j->n, from, to, inputs, pointers, 3);
   cni_cuda_code code = {.file = "softmax.cu", .entry = "softmax_rows", .types = {from, to}, .op = kind};
+  int64_t size = (int64_t)cn_element_size(from), out = (int64_t)cn_element_size(to);
+  cni_cuda_rows_ahead(&r, d, inputs, j->n * size * inputs, (int)(16 / (size > out ? size : out) * size),
+                      j->b || !(r.form & CNI_ROWS_EVEN) ? FEW_RESIDENT : RESIDENT);
   code.number = r.packs;
   code.threads = r.grid.threads;
-  code.form = r.even;
+  code.form = r.form;
   j->aligned = r.aligned;
   j->stash = r.grid.shared != 0;
   return cni_cuda_run(d, name, &code, r.grid, j);

@@ -2,15 +2,14 @@
  *
  * T0 is the type of the logits, T1 that of losses and their gradients; logarithms of sums are of the type they are
  * computed in. Rows are taken as rows.cuh says. Invariant: the losses of rows are added in a fixed order. */
-#if N <= 0 && THREADS <= 768
-#define BLOCKS_AT_ONCE (768 / THREADS) /* at most 85 registers a thread, so that many rows are under way */
-#endif
+/* At most 64 registers a thread, so that many rows are under way: as in loss.c. */
+#define BLOCKS_AT_ONCE (1024 / THREADS)
 #include "codegen/device.cuh"
 #include "common.cuh"
 #include "rows.cuh"
 
 typedef wide_of<T0>::type A;
-enum { SHORT = sizeof(T0) == 2, V = 16 / sizeof(T0), AT_ONCE = N > 0 && N < 4 ? N : 4 };
+enum { SHORT = sizeof(T0) == 2, V = 16 / sizeof(T0), AT_ONCE = 4 };
 #include "exponent.cuh"
 
 struct loss_job {
@@ -23,6 +22,7 @@ struct loss_job {
   f64 *count;        /* 1 over how many rows count, where the mean is wanted */
   i64 rows, n, ignore;
   i32 aligned, reduce, mean, joins; /* reduce: one loss of all rows; joins: the one block of loss_rows makes it, too */
+  i32 stash, unused;
   fault_slot fault;
 };
 
@@ -43,32 +43,80 @@ FN void join_rows(const loss_job &p)
   if (p.count) p.count[0] = 1 / count;
 }
 
+FN kept<T0, V> logits(const loss_job &p, i64 r, int slot, char *room)
+{
+  return row_at<T0, V>(p.x, r, p.rows, p.n, p.aligned, put<T0>(least()),
+                       p.stash ? room_of<T0, V>(room, 0, slot, p.n) : 0);
+}
+FN void ask_row(const loss_job &p, i64 r, int slot, char *room)
+{
+  ask(logits(p, r, slot, room));
+  portion_ends();
+}
+
+/* The sum over a row, for every thread of its group. The row's place is the next one's from here on, but for `hit`, the
+ * pack of this thread that has the class. */
+FN exponentials sum_of(kept<T0, V> &row, const kept<T0, V> &next, int hit)
+{
+  exponentials all = {least(), 0};
+  if (row.room) {
+#pragma unroll 4
+    for (int k = 0; k < PACKS(row.n); k++) {
+      add_pack<T0, V>(all, first_read(row, k));
+      if (N == 0 && next.n && k != hit) ask_pack(next, k);
+    }
+    return join(all);
+  }
+  for (int k = 0; k < PACKS(row.n); k += AT_ONCE) { /* read together, before any of them is waited for */
+    pack<T0, V> e[AT_ONCE];
+#pragma unroll
+    for (int i = 0; i < AT_ONCE; i++)
+      e[i] = load_pack<T0, V>(row.x, PLACE_OF(row, k + i), row.n, row.aligned, row.none);
+#pragma unroll
+    for (int i = 0; i < AT_ONCE; i++)
+      if (i == 0 || k + i < PACKS(row.n)) add_pack<T0, V>(all, e[i]);
+  }
+  return join(all);
+}
+
+/* By the thread that has the class, or, where none has, by the first. */
+FN void give_loss(const loss_job &p, i64 r, i64 t, A value, A lse)
+{
+  const bool fits = t >= 0 && t < p.n;
+  if (t != p.ignore && !fits) report_fault(p.fault, FAULT_CLASS, t, p.n);
+  const A loss = t == p.ignore || !fits ? (A)0 : lse - value;
+  if (p.reduce) p.losses[r] = loss;
+  else p.loss[r] = put<T1>(loss);
+}
+
+FN i64 class_of(const loss_job &p, i64 r) { return r < p.rows ? p.target[r] : 0; }
+
 KERNEL(loss_rows, loss_job)
 {
-  for (i64 r = FIRST_ROW; r < p.rows; r += ROW_STEP) {
-    const T0 *x = p.x + r * p.n;
-    const int shift = SHIFT_OF(r);
-    const i64 t = p.target[r]; /* on its way with the row */
-    exponentials all = {least(), 0};
-    for (int k = 0; k < PACKS(p.n); k += AT_ONCE) { /* read together, before any of them is waited for */
-      pack<T0, V> e[AT_ONCE];
-#pragma unroll
-      for (int i = 0; i < AT_ONCE; i++)
-        e[i] = load_pack<T0, V>(x, PACK_AT(k + i), p.n, p.aligned, put<T0>(least()));
-#pragma unroll
-      for (int i = 0; i < AT_ONCE; i++)
-        if (i == 0 || k + i < PACKS(p.n)) add_pack<T0, V>(all, e[i]);
-    }
-    all = join(all);
-    if (GROUP_LANE) continue;
+  DYNAMIC_SHARED(char, room);
+  i64 next_class = class_of(p, FIRST_ROW);
+  for (int a = 0; a < ASKED; a++) ask_row(p, FIRST_ROW + a * ROW_STEP, a, room);
+  EACH_ROW(r, slot, p.rows)
+  {
+    const i64 t = next_class;
+    if (N) ask_row(p, r + AHEAD * ROW_STEP, SLOT_AHEAD(slot), room);
+    next_class = class_of(p, r + ROW_STEP);
+    portions_arrive<AHEAD>();
+    kept<T0, V> row = logits(p, r, slot, room), next = logits(p, r + ROW_STEP, slot, room);
+    const i64 at = t + row.shift, mine = at / V % GROUP, hit = at / V / GROUP; /* whose pack it is, and which */
+    const bool has = t >= 0 && t < row.n && mine == GROUP_LANE, none = (t < 0 || t >= row.n) && GROUP_LANE == 0;
+    const exponentials all = sum_of(row, next, has ? (int)hit : -1);
     const bool alone = all.most == (A)INF_F64 || (all.most == least() && all.sum == 0);
     const A lse = alone ? all.most : all.most + log_of(all.sum);
-    const bool fits = t >= 0 && t < p.n;
-    if (t != p.ignore && !fits) report_fault(p.fault, FAULT_CLASS, t, p.n);
-    p.lse[r] = lse;
-    const A loss = t == p.ignore || !fits ? (A)0 : lse - get(x[t]);
-    if (p.reduce) p.losses[r] = loss;
-    else p.loss[r] = put<T1>(loss);
+    if (r < p.rows) {
+      if (GROUP_LANE == 0) p.lse[r] = lse;
+      if (has) give_loss(p, r, t, (A)get(row.room ? row.room[hit * THREADS].v[at % V] : row.x[t]), lse);
+      if (none) give_loss(p, r, t, 0, lse);
+    }
+    if (N == 0 && row.room) {
+      if (has && next.n) ask_pack(next, (int)hit);
+      portion_ends();
+    }
   }
   if (!p.joins) return;
   __syncthreads(); /* all losses are there */
@@ -91,21 +139,20 @@ KERNEL(loss_grad, loss_job)
 {
   const f64 share = share_of(p);
   for (i64 r = FIRST_ROW; r < p.rows; r += ROW_STEP) {
-    const T0 *x = p.x + r * p.n;
-    const int shift = SHIFT_OF(r);
+    const kept<T0, V> row = row_at<T0, V>(p.x, r, p.rows, p.n, p.aligned, put<T0>(0), 0);
     const i64 t = p.target[r];
     const bool counts = t != p.ignore;
     const A lse = p.lse[r], scale = (A)((f64)get(p.g[p.reduce ? 0 : r]) * share);
 #pragma unroll 4
     for (int k = 0; k < PACKS(p.n); k++) {
-      const place at = PACK_AT(k);
-      if (at >= p.n) break;
-      pack<T0, V> e = load_pack<T0, V>(x, at, p.n, p.aligned, put<T0>(0)), y;
+      const place at = PLACE_OF(row, k);
+      if (at >= row.n) break;
+      pack<T0, V> e = load_pack<T0, V>(row.x, at, row.n, p.aligned, row.none), y;
       const int hit = t - at < V ? (int)(t - at) : -1;
 #pragma unroll
       for (int i = 0; i < V; i++)
         y.v[i] = put<T0>(counts ? (exp_of(get(e.v[i]), lse) - (A)(i == hit)) * scale : (A)0);
-      store_pack<T0, V>(p.y + r * p.n, at, p.n, p.aligned, y);
+      store_pack<T0, V>(p.y + r * p.n, at, row.n, p.aligned, y);
     }
   }
 }

@@ -4,9 +4,9 @@
  * gradient (backward), T3 that of the result; statistics are of the type rows are computed in. Rows are read
  * once and kept (rows.cuh). Invariant: gradients of weight and bias are sums over fixed pieces of the rows, joined in
  * order, so they are the same every time. */
-/* At most 48 registers a thread, so that many rows are under way; more for long rows of a warp, where packs are taken
- * apart, and for two inputs below. */
-#define BLOCKS_AT_ONCE (THREADS <= 512 ? (EVEN && N <= 4 ? 1280 : EVEN || N <= 0 ? 1024 : 768) / THREADS : 1)
+/* At most 64 registers a thread, so that many rows are under way; more for long rows of a warp where packs are taken
+ * apart, and for two inputs below. As in norm.c. */
+#define BLOCKS_AT_ONCE ((EVEN || N <= 0 ? 1024 : 768) / THREADS)
 #include "codegen/device.cuh"
 #include "common.cuh"
 #include "rows.cuh"
@@ -94,66 +94,102 @@ FN void join_warps(A count, A &mean, A &squares, A n)
   squares = warp_sum((one ? room[2][LANE] : (A)0) + count * (own - mean) * (own - mean));
 }
 
+/* Inputs 0 and 1 of row r. What is added is not kept where rows are not in registers or a ring. */
+FN kept<T0, V> x_row(const norm_job &p, i64 r, int slot, char *room)
+{
+  return row_at<T0, V>(p.x, r, p.rows, p.n, p.aligned, put<T0>(0), p.stash ? room_of<T0, V>(room, 0, slot, p.n) : 0);
+}
+FN kept<T2, V> g_row(const norm_job &p, i64 r, int slot, char *room, bool stays)
+{
+  return row_at<T2, V>(p.g, r, p.rows, p.n, p.aligned, put<T2>(0),
+                       p.stash && stays ? room_of<T0, V>(room, 1, slot, p.n) : 0);
+}
+FN void ask_rows(const norm_job &p, i64 r, int slot, char *room, bool both)
+{
+  ask(x_row(p, r, slot, room));
+  if (both) ask(g_row(p, r, slot, room, true));
+  portion_ends();
+}
+
+/* The mean and 1 / the standard deviation of a row that its packs were asked for. */
+FN void statistics(kept<T0, V> &row, A sum, A count, A &mean, A &rstd, const norm_job &p)
+{
+  mean = 0;
+  if (OP == layer) { /* about the warp's mean first, so that the block meets once */
+    const bool full = KEPT && p.n == (i64)KEPT * GROUP * V; /* every lane has as many */
+    count = N > 0 ? (A)p.n : full ? (A)(32 * KEPT * V) : warp_sum(count);
+    mean = lanes_sum(sum) / larger(count, (A)1);
+    sum = 0;
+#pragma unroll
+    for (int k = 0; k < PACKS(p.n); k++) sum += distances(read_again(row, k), mean, PLACE_OF(row, k), row.n);
+    sum = lanes_sum(sum);
+    if (N <= 0 && THREADS > 32) join_warps(count, mean, sum, (A)p.n);
+  } else sum = group_sum(sum);
+  rstd = (A)1 / root_of(sum / (A)p.n + (A)p.eps);
+}
+
+FN void forward_row(const norm_job &p, i64 r, kept<T0, V> &row, kept<T2, V> &other, const kept<T0, V> &next)
+{
+  const bool even = row.aligned && !row.shift; /* so are weights */
+  A sum = 0, count = 0, mean, rstd;
+#pragma unroll
+  for (int k = 0; k < PACKS(p.n); k++) {
+    const place at = PLACE_OF(row, k);
+    pack<T0, V> e = first_read(row, k);
+    if (ADDS) {
+      e = added(e, first_read(other, k));
+      if (!KEPT) store_pack<T0, V>(p.sum + r * p.n, at, row.n, p.aligned, e);
+      keep(row, k, e);
+    }
+    if (N <= 0 && at < row.n) count += (A)inside(at, row.n);
+#pragma unroll
+    for (int i = 0; i < V; i++) sum += OP == layer ? get(e.v[i]) : get(e.v[i]) * get(e.v[i]);
+  }
+  if (ADDS) row.x = p.sum + r * p.n; /* where it is read again */
+  statistics(row, sum, count, mean, rstd, p);
+  if (GROUP_LANE == 0 && r < p.rows) {
+    if (p.mean) p.mean[r] = mean;
+    p.rstd[r] = rstd;
+  }
+#pragma unroll
+  for (int k = 0; k < PACKS(p.n); k++) {
+    const place at = PLACE_OF(row, k);
+    const pack<T0, V> e = last_read(row, next, k);
+    if (at >= row.n) continue;
+    pack<T1, V> w, b;
+    if (WEIGHT) w = load_pack<T1, V>(p.w, at, row.n, even, put<T1>(1));
+    if (BIAS) b = load_pack<T1, V>(p.b, at, row.n, even, put<T1>(0));
+    A v[V];
+#pragma unroll
+    for (int i = 0; i < V; i++) {
+      v[i] = (get(e.v[i]) - mean) * rstd;
+      if (WEIGHT) v[i] *= (A)get(w.v[i]);
+      if (BIAS) v[i] += (A)get(b.v[i]);
+    }
+    if (KEPT && ADDS) /* not before: it would hold up what is read after it */
+      store_pack<T0, V>(p.sum + r * p.n, at, row.n, p.aligned, e);
+    store_pack<T3, V>(p.y + r * p.n, at, row.n, p.aligned, result_of<T3>::of(v));
+  }
+}
+
 KERNEL(norm_forward, norm_job)
 {
   DYNAMIC_SHARED(char, room);
-  for (i64 r = FIRST_ROW; r < p.rows; r += ROW_STEP) {
-    const int shift = SHIFT_OF(r);
-    const bool even = p.aligned && !shift; /* so are weights */
-    kept<T0, V> row = kept<T0, V>::of(p.x + r * p.n, p.n, p.aligned, shift, put<T0>(0), p.stash ? room : 0);
-    A sum = 0, count = 0, mean = 0;
-#pragma unroll
-    for (int k = 0; k < PACKS(p.n); k++) {
-      pack<T0, V> e = first_read(row, k);
-      if (ADDS) {
-        e = added(e, load_pack<T2, V>(p.g + r * p.n, PACK_AT(k), p.n, p.aligned, put<T2>(0)));
-        if (!KEPT) store_pack<T0, V>(p.sum + r * p.n, PACK_AT(k), p.n, p.aligned, e);
-        keep(row, k, e);
-      }
-      if (N <= 0 && PACK_AT(k) < p.n) count += (A)inside(PACK_AT(k), p.n);
-#pragma unroll
-      for (int i = 0; i < V; i++) sum += OP == layer ? get(e.v[i]) : get(e.v[i]) * get(e.v[i]);
-    }
-    if (ADDS) row.x = p.sum + r * p.n; /* where it is read again */
-    if (OP == layer) { /* about the warp's mean first, so that the block meets once */
-      const bool full = KEPT && p.n == (i64)KEPT * GROUP * V; /* every lane has as many */
-      count = N > 0 ? (A)p.n : full ? (A)(32 * KEPT * V) : warp_sum(count);
-      mean = warp_sum(sum) / larger(count, (A)1);
-      sum = 0;
-#pragma unroll
-      for (int k = 0; k < PACKS(p.n); k++) sum += distances(read_again(row, k), mean, PACK_AT(k), p.n);
-      sum = warp_sum(sum);
-      if (N <= 0 && THREADS > 32) join_warps(count, mean, sum, (A)p.n);
-    } else sum = group_sum(sum);
-    const A rstd = (A)1 / root_of(sum / (A)p.n + (A)p.eps);
-    if (GROUP_LANE == 0) {
-      if (p.mean) p.mean[r] = mean;
-      p.rstd[r] = rstd;
-    }
-#pragma unroll
-    for (int k = 0; k < PACKS(p.n); k++) {
-      const place at = PACK_AT(k);
-      if (at >= p.n) continue;
-      const pack<T0, V> e = read_again(row, k);
-      pack<T1, V> w, b;
-      if (WEIGHT) w = load_pack<T1, V>(p.w, at, p.n, even, put<T1>(1));
-      if (BIAS) b = load_pack<T1, V>(p.b, at, p.n, even, put<T1>(0));
-      A v[V];
-#pragma unroll
-      for (int i = 0; i < V; i++) {
-        v[i] = (get(e.v[i]) - mean) * rstd;
-        if (WEIGHT) v[i] *= (A)get(w.v[i]);
-        if (BIAS) v[i] += (A)get(b.v[i]);
-      }
-      if (KEPT && ADDS) /* not before: it would hold up what is read after it */
-        store_pack<T0, V>(p.sum + r * p.n, at, p.n, p.aligned, e);
-      store_pack<T3, V>(p.y + r * p.n, at, p.n, p.aligned, result_of<T3>::of(v));
-    }
+  const bool both = ADDS && AHEAD;
+  for (int a = 0; a < ASKED; a++) ask_rows(p, FIRST_ROW + a * ROW_STEP, a, room, both);
+  EACH_ROW(r, slot, p.rows)
+  {
+    if (N) ask_rows(p, r + AHEAD * ROW_STEP, SLOT_AHEAD(slot), room, both);
+    portions_arrive<AHEAD>();
+    kept<T0, V> row = x_row(p, r, slot, room), next = x_row(p, r + ROW_STEP, slot, room);
+    kept<T2, V> other = g_row(p, r, slot, room, both);
+    forward_row(p, r, row, other, next);
+    if (!N) portion_ends();
   }
 }
 
 #undef BLOCKS_AT_ONCE
-#define BLOCKS_AT_ONCE (N <= 0 && THREADS < 768 ? 768 / THREADS : 1)
+#define BLOCKS_AT_ONCE ((N <= 0 ? 768 : 512) / THREADS)
 
 FN pack<T3, V> low_of(const pack<T0, V> &e)
 {
@@ -169,11 +205,11 @@ template <bool SUMS> struct column_sums {
   A w[PACKS_OF][V], b[PACKS_OF][V];
 };
 
-/* Adds up the block's warps where each has rows of its own, and stores the block's piece. */
+/* Adds up the block's warps where each has rows of its own, and stores the block's piece. Every row has shift 0, or its
+ * columns would not be these. */
 FN void store_sums(const norm_job &p, const column_sums<true> &s)
 {
-  const int shift = 0; /* of every row, or its columns would not be these */
-  __shared__ A room[N > 0 ? THREADS / 32 : 1][N > 0 ? 32 * V : 1];
+  __shared__ A room[N > 0 ? THREADS / 32 : 1][N > 0 ? LANES * V : 1];
 #pragma unroll
   for (int k = 0; k < KEPT; k++) {
 #pragma unroll
@@ -183,14 +219,19 @@ FN void store_sums(const norm_job &p, const column_sums<true> &s)
         pack<A, V> own;
 #pragma unroll
         for (int i = 0; i < V; i++) own.v[i] = which ? s.b[k][i] : s.w[k][i];
-        store_pack<A, V>(to, PACK_AT(k), p.n, EVEN, own);
+        store_pack<A, V>(to, ((place)k * GROUP + GROUP_LANE) * V, (place)p.n, EVEN, own);
         continue;
       }
 #pragma unroll
-      for (int i = 0; i < V; i++) room[threadIdx.x >> 5][i * 32 + LANE] = which ? s.b[k][i] : s.w[k][i];
+      for (int i = 0; i < V; i++) {
+        A own = which ? s.b[k][i] : s.w[k][i];
+#pragma unroll
+        for (int m = LANES; m < 32; m <<= 1) own += __shfl_xor_sync(FULL, own, m); /* groups of the warp */
+        if (LANE < LANES) room[threadIdx.x >> 5][i * LANES + LANE] = own;
+      }
       __syncthreads();
-      for (int t = threadIdx.x; t < 32 * V; t += THREADS) {
-        const i64 column = ((i64)k * 32 + t % 32) * V + t / 32;
+      for (int t = threadIdx.x; t < LANES * V; t += THREADS) {
+        const i64 column = ((i64)k * LANES + t % LANES) * V + t / LANES;
         A sum = 0;
         for (int i = 0; i < THREADS / 32; i++) sum += room[i][t];
         if (column < p.n) to[column] = sum;
@@ -203,7 +244,7 @@ FN void store_sums(const norm_job &p, const column_sums<true> &s)
 /* Two sums over a group, which meets once. */
 FN void group_sums(A &a, A &b)
 {
-  a = warp_sum(a), b = warp_sum(b);
+  a = lanes_sum(a), b = lanes_sum(b);
   if (N > 0 || THREADS == 32) return;
   __shared__ A room[2][32];
   __syncthreads(); /* an earlier row's were read */
@@ -213,59 +254,81 @@ FN void group_sums(A &a, A &b)
   b = warp_sum(LANE < THREADS / 32 ? room[1][LANE] : (A)0);
 }
 
+/* What a row was normalised by; read a row ahead. */
+struct spread {
+  A mean, rstd;
+};
+FN spread spread_of(const norm_job &p, i64 r)
+{
+  return r < p.rows ? spread{p.mean ? p.mean[r] : (A)0, p.rstd[r]} : spread{0, 0};
+}
+
 /* rstd (gw - mean(gw) - h mean(gw h)), h the normalised row, gw = g * weight; mean(gw) for layer norm only. */
+template <bool SUMS>
+FN void backward_row(const norm_job &p, i64 r, spread by, kept<T0, V> &xs, kept<T2, V> &gs, const kept<T0, V> &next_x,
+                     const kept<T2, V> &next_g, column_sums<SUMS> &sums)
+{
+  const bool even = xs.aligned && !xs.shift; /* so are weights */
+  const A mean = by.mean, rstd = by.rstd;
+  const T0 *const add = p.add + r * p.n;
+  pack<T0, V> adds[N > 0 ? N : 1];
+  A s1 = 0, s2 = 0;
+#pragma unroll
+  for (int k = 0; k < PACKS(p.n); k++) {
+    const place at = PLACE_OF(xs, k);
+    const pack<T0, V> x = first_read(xs, k);
+    const pack<T2, V> g = first_read(gs, k);
+    if (N > 0 && ADDS) adds[N > 0 ? k : 0] = load_pack<T0, V>(add, at, xs.n, p.aligned, put<T0>(0));
+    pack<T1, V> w;
+    if (WEIGHT && at < xs.n) w = load_pack<T1, V>(p.w, at, xs.n, even, put<T1>(0));
+#pragma unroll
+    for (int i = 0; i < V; i++) {
+      const A h = (get(x.v[i]) - mean) * rstd, one = (A)get(g.v[i]); /* 0 past the end */
+      const A gw = WEIGHT ? (at < xs.n ? one * (A)get(w.v[i]) : (A)0) : one;
+      s1 += gw;
+      s2 += gw * h;
+      if (SUMS) sums.w[SUMS ? k : 0][i] += one * h, sums.b[SUMS ? k : 0][i] += one;
+    }
+  }
+  group_sums(s1, s2);
+  s1 = OP == layer ? s1 / (A)p.n : (A)0;
+  s2 = s2 / (A)p.n;
+#pragma unroll
+  for (int k = 0; k < PACKS(p.n); k++) {
+    const place at = PLACE_OF(xs, k);
+    const pack<T0, V> x = last_read(xs, next_x, k);
+    const pack<T2, V> g = last_read(gs, next_g, k);
+    if (at >= xs.n) continue;
+    pack<T1, V> w;
+    if (WEIGHT) w = load_pack<T1, V>(p.w, at, xs.n, even, put<T1>(0));
+    A v[V];
+#pragma unroll
+    for (int i = 0; i < V; i++) {
+      const A one = (A)get(g.v[i]), gw = WEIGHT ? one * (A)get(w.v[i]) : one, h = (get(x.v[i]) - mean) * rstd;
+      v[i] = rstd * (gw - s1 - h * s2);
+    }
+    pack<T0, V> out = packed<T0, V>(v);
+    if (ADDS) out = added(out, N > 0 ? adds[N > 0 ? k : 0] : load_pack<T0, V>(add, at, xs.n, p.aligned, put<T0>(0)));
+    if (p.sum) store_pack<T0, V>(p.sum + r * p.n, at, xs.n, p.aligned, out);
+    if (p.y) store_pack<T3, V>(p.y + r * p.n, at, xs.n, p.aligned, low_of(out));
+  }
+}
+
 template <bool SUMS> FN void backward_rows(const norm_job &p, char *room)
 {
-  const i64 half = (i64)PACKS(p.n) * GROUP * sizeof(pack<T0, V>);
   column_sums<SUMS> sums = {};
-  for (i64 r = FIRST_ROW; r < p.rows; r += ROW_STEP) {
-    const int shift = SHIFT_OF(r);
-    const bool even = p.aligned && !shift; /* so are weights */
-    kept<T0, V> xs = kept<T0, V>::of(p.x + r * p.n, p.n, p.aligned, shift, put<T0>(0), p.stash ? room : 0);
-    kept<T2, V> gs = kept<T2, V>::of(p.g + r * p.n, p.n, p.aligned, shift, put<T2>(0), p.stash ? room + half : 0);
-    pack<T0, V> adds[N > 0 ? N : 1];
-    const A mean = p.mean ? p.mean[r] : (A)0, rstd = p.rstd[r];
-    A s1 = 0, s2 = 0;
-#pragma unroll
-    for (int k = 0; k < PACKS(p.n); k++) {
-      const place at = PACK_AT(k);
-      const pack<T0, V> x = first_read(xs, k);
-      const pack<T2, V> g = first_read(gs, k);
-      if (N > 0 && ADDS) adds[N > 0 ? k : 0] = load_pack<T0, V>(p.add + r * p.n, at, p.n, p.aligned, put<T0>(0));
-      pack<T1, V> w;
-      if (WEIGHT && at < p.n) w = load_pack<T1, V>(p.w, at, p.n, even, put<T1>(0));
-#pragma unroll
-      for (int i = 0; i < V; i++) {
-        const A h = (get(x.v[i]) - mean) * rstd, one = (A)get(g.v[i]); /* 0 past the end */
-        const A gw = WEIGHT ? (at < p.n ? one * (A)get(w.v[i]) : (A)0) : one;
-        s1 += gw;
-        s2 += gw * h;
-        if (SUMS) sums.w[SUMS ? k : 0][i] += one * h, sums.b[SUMS ? k : 0][i] += one;
-      }
-    }
-    group_sums(s1, s2);
-    s1 = OP == layer ? s1 / (A)p.n : (A)0;
-    s2 = s2 / (A)p.n;
-#pragma unroll
-    for (int k = 0; k < PACKS(p.n); k++) {
-      const place at = PACK_AT(k);
-      if (at >= p.n) continue;
-      const pack<T0, V> x = read_again(xs, k);
-      const pack<T2, V> g = read_again(gs, k);
-      pack<T1, V> w;
-      if (WEIGHT) w = load_pack<T1, V>(p.w, at, p.n, even, put<T1>(0));
-      A v[V];
-#pragma unroll
-      for (int i = 0; i < V; i++) {
-        const A one = (A)get(g.v[i]), gw = WEIGHT ? one * (A)get(w.v[i]) : one, h = (get(x.v[i]) - mean) * rstd;
-        v[i] = rstd * (gw - s1 - h * s2);
-      }
-      pack<T0, V> out = packed<T0, V>(v);
-      if (ADDS)
-        out = added(out, N > 0 ? adds[N > 0 ? k : 0] : load_pack<T0, V>(p.add + r * p.n, at, p.n, p.aligned, put<T0>(0)));
-      if (p.sum) store_pack<T0, V>(p.sum + r * p.n, at, p.n, p.aligned, out);
-      if (p.y) store_pack<T3, V>(p.y + r * p.n, at, p.n, p.aligned, low_of(out));
-    }
+  spread next = spread_of(p, FIRST_ROW);
+  for (int a = 0; a < ASKED; a++) ask_rows(p, FIRST_ROW + a * ROW_STEP, a, room, true);
+  EACH_ROW(r, slot, p.rows)
+  {
+    const spread by = next;
+    if (N) ask_rows(p, r + AHEAD * ROW_STEP, SLOT_AHEAD(slot), room, true);
+    next = spread_of(p, r + ROW_STEP);
+    portions_arrive<AHEAD>();
+    kept<T0, V> xs = x_row(p, r, slot, room), next_x = x_row(p, r + ROW_STEP, slot, room);
+    kept<T2, V> gs = g_row(p, r, slot, room, true), next_g = g_row(p, r + ROW_STEP, slot, room, true);
+    backward_row<SUMS>(p, r, by, xs, gs, next_x, next_g, sums);
+    if (!N) portion_ends();
   }
   if constexpr (SUMS) store_sums(p, sums);
 }
@@ -332,7 +395,12 @@ KERNEL(norm_affine_join, norm_job)
  * registers, 80 of them where a block has a row, 128 where a warp has one; more where packs are taken apart or
  * something is added. */
 #undef BLOCKS_AT_ONCE
-#define BLOCKS_AT_ONCE (THREADS < 384 ? (N < 0 ? (EVEN && !ADDS ? 768 : 512) : EVEN && !ADDS && N <= 4 ? 512 : 384) / THREADS : 1)
+#define RESIDENT (N < 0 ? (EVEN && !ADDS ? 768 : 512) : EVEN && !ADDS && N <= 4 ? 512 : 384)
+#define BLOCKS_AT_ONCE (THREADS < 384 ? RESIDENT / THREADS : 1)
 #if N != 0
-KERNEL(norm_backward_all, norm_job) { backward_rows<true>(p, 0); }
+KERNEL(norm_backward_all, norm_job)
+{
+  DYNAMIC_SHARED(char, room);
+  backward_rows<true>(p, room);
+}
 #endif

@@ -1,11 +1,14 @@
 /* rows.cuh: rows that a group of threads reads once, keeps, and goes over several times.
  *
- * N > 0: a group is a warp, and each thread keeps N packs of V elements in registers. N < 0: a group is a block, which
- * keeps -N packs a thread in registers. N == 0: a group is a block too, but a thread's packs are kept in dynamic shared
- * memory where the row fits there (`stash`), or read again where not. Thread
- * t of a group has the packs t, t + GROUP, ... of the row. Rows of any length begin anywhere in a pack: the first pack
- * of a row begins `shift` elements before it, so that all packs but the first and the last are read and written as
- * wholes. Invariant: a thread reads back only what it wrote itself, so no barrier is needed for a row that is kept. */
+ * N > 0: a group is LANES threads of a warp, each of which keeps N packs of V elements in registers. N < 0: a group is
+ * a block, which keeps -N packs a thread in registers. N == 0: a group is a block too, but a thread's packs are kept in
+ * dynamic shared memory where the row fits there (`stash`), or read again where not. Thread t of a group has the packs
+ * t, t + GROUP, ... of the row. Rows of any length begin anywhere in a pack: the first pack of a row begins `shift`
+ * elements before it, so that all packs but the first and the last are read and written as wholes.
+ *
+ * While a row is gone over, the next AHEAD ones of the group are on their way into shared memory, which keeps the
+ * memory busy with few threads; where N == 0, the next one takes its place bit by bit. Invariant: a thread reads back
+ * only what it asked for itself, so no barrier is needed. */
 
 enum { KEPT = N < 0 ? -N : N };
 /* A place in a row: rows that are kept in registers are short. */
@@ -14,25 +17,49 @@ typedef int place;
 #else
 typedef i64 place;
 #endif
-#define GROUP (N > 0 ? 32 : THREADS)
-#define GROUP_LANE (N > 0 ? LANE : (int)threadIdx.x)
-/* The row of this group, and how far the next one is. */
-#define FIRST_ROW (N > 0 ? (i64)blockIdx.x * (blockDim.x >> 5) + (threadIdx.x >> 5) : (i64)blockIdx.x)
-#define ROW_STEP (N > 0 ? (i64)gridDim.x * (blockDim.x >> 5) : (i64)gridDim.x)
+#define AHEAD (FORM >> 8 & 3)
+#define SLOTS (AHEAD + 1)
+#define IN_REGISTERS (N != 0 && AHEAD == 0)
+#define LANES (N > 0 ? 32 >> (FORM >> 4 & 7) : 32)
+#define GROUP (N > 0 ? LANES : THREADS)
+#define GROUP_LANE (N > 0 ? LANE % LANES : (int)threadIdx.x)
+/* The row of this group, how far the next one is, and how many groups of the warp are in front of it: all of them go
+ * on as long as one has a row. */
+#define FIRST_ROW (N > 0 ? (i64)blockIdx.x * (THREADS / LANES) + threadIdx.x / LANES : (i64)blockIdx.x)
+#define ROW_STEP (N > 0 ? (i64)gridDim.x * (THREADS / LANES) : (i64)gridDim.x)
+#define IN_WARP (N > 0 ? LANE / LANES : 0)
 #define PACKS(n) (KEPT ? KEPT : (int)(((n) + ((n) % V ? V - 1 : 0) + (i64)V * GROUP - 1) / ((i64)V * GROUP)))
-/* How far before row r its first pack begins; `aligned`: the first row begins with a pack. WHOLE: are all elements of
- * the pack at i the row's? EVEN: every row begins and ends with a pack, so no pack needs to be taken apart. */
+/* Rows in turn, and the slot of shared memory that each is in. */
+#define EACH_ROW(row, slot, rows)                                                 \
+  int slot = 0;                                                                   \
+  for (i64 row = FIRST_ROW; row - IN_WARP < (rows); row += ROW_STEP, slot = slot == AHEAD ? 0 : slot + 1)
+/* Rows that are asked for before the first is gone over. */
+#define ASKED (N ? AHEAD : 1)
+#define SLOT_AHEAD(slot) ((slot) ? (slot) - 1 : AHEAD)
+/* WHOLE: are all elements of the pack at i the row's? EVEN: every row begins and ends with a pack, so no pack needs to
+ * be taken apart. */
 #define EVEN (FORM & 1)
 #if EVEN
-#define SHIFT_OF(r) 0
 #define WHOLE(i, n, aligned) ((i) < (n))
 #else
-#define SHIFT_OF(r) (p.aligned ? (int)((u32)(r) * (u32)p.n & (V - 1)) : 0)
 #define WHOLE(i, n, aligned) ((aligned) && (i) >= 0 && (i) + V <= (n))
 #endif
 
-template <class A> FN A group_sum(A v) { return N > 0 ? warp_sum(v) : block_sum(v); }
-template <class A> FN A group_max(A v) { return N > 0 ? warp_max(v) : block_max(v); }
+/* Over the lanes of a warp that share a row. */
+template <class A> FN A lanes_sum(A v)
+{
+#pragma unroll
+  for (int m = LANES / 2; m > 0; m >>= 1) v += __shfl_xor_sync(FULL, v, m);
+  return v;
+}
+template <class A> FN A lanes_max(A v)
+{
+#pragma unroll
+  for (int m = LANES / 2; m > 0; m >>= 1) v = larger(v, __shfl_xor_sync(FULL, v, m));
+  return v;
+}
+template <class A> FN A group_sum(A v) { return N > 0 ? lanes_sum(v) : block_sum(v); }
+template <class A> FN A group_max(A v) { return N > 0 ? lanes_max(v) : block_max(v); }
 
 /* V elements from i on; those before the row and past its end are `none`. */
 template <class T, int V> FN pack<T, V> load_pack(const T *x, place i, place n, bool aligned, T none)
@@ -44,7 +71,90 @@ template <class T, int V> FN pack<T, V> load_pack(const T *x, place i, place n, 
   return p;
 }
 
-/* The same for rows, which are read once: weights, which are read by every row, stay in the first cache. */
+template <class T, int V> FN void store_pack(T *y, place i, place n, bool aligned, const pack<T, V> &p)
+{
+  if (WHOLE(i, n, aligned)) {
+    *(pack<T, V> *)(y + i) = p;
+    return;
+  }
+#pragma unroll
+  for (int k = 0; k < V; k++)
+    if (!EVEN && i + k >= 0 && i + k < n) y[i + k] = p.v[k];
+}
+
+/* A kept row. */
+template <class T, int V> struct kept {
+  pack<T, V> own[IN_REGISTERS ? KEPT : 1];
+  pack<T, V> *room; /* this thread's first pack in shared memory; NULL: read where it is */
+  const T *x;
+  place n;
+  T none;
+  bool aligned, last; /* last: nothing that may be read lies behind it */
+  int shift;
+};
+
+/* Row r of `rows` at x, of n elements; one that there is not has none. room: of the block, for this row. */
+template <class T, int V> FN kept<T, V> row_at(const T *x, i64 r, i64 rows, i64 n, bool aligned, T none, char *room)
+{
+  kept<T, V> made;
+  made.room = room ? (pack<T, V> *)room + threadIdx.x : 0;
+  made.x = x + r * n;
+  made.n = (place)(r < rows ? n : 0);
+  made.none = none;
+  made.aligned = aligned;
+  made.last = r == rows - 1;
+  made.shift = EVEN || !aligned ? 0 : (int)((u32)r * (u32)n & (V - 1));
+  return made;
+}
+/* Where a block's rows lie in shared memory: `input` of those that each group reads. T is the widest type of them. */
+template <class T, int V> FN char *room_of(char *room, int input, int slot, i64 n)
+{
+  return room + (i64)(input * SLOTS + slot) * PACKS(n) * THREADS * (int)sizeof(pack<T, V>);
+}
+
+#define PLACE_OF(r, k) (((place)(k) * GROUP + GROUP_LANE) * V - (r).shift)
+
+/* BYTES of memory on their way to shared memory. */
+template <int BYTES> FN void copy_async(void *to, const void *from)
+{
+#if defined(CN_SIMT) || __CUDA_ARCH__ < 800
+  *(pack<u16, BYTES / 2> *)to = *(const pack<u16, BYTES / 2> *)from;
+#else
+  const u32 at = (u32)__cvta_generic_to_shared(to);
+  if (BYTES == 16) asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(at), "l"(from) : "memory");
+  else asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(at), "l"(from), "n"(BYTES) : "memory");
+#endif
+}
+/* All that was asked for since the last call is one portion; all but the last LEFT of them have arrived. */
+FN void portion_ends()
+{
+#if !defined(CN_SIMT) && __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+template <int LEFT> FN void portions_arrive()
+{
+#if !defined(CN_SIMT) && __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory");
+#endif
+}
+
+/* Asks for pack k of a row. Those at its ends come with elements of its neighbours, which first_read takes out. */
+template <class T, int V> FN void ask_pack(const kept<T, V> &r, int k)
+{
+  const place i = PLACE_OF(r, k);
+  if (EVEN ? i < r.n : r.aligned && i < r.n && (i + V <= r.n || !r.last))
+    copy_async<(int)sizeof(pack<T, V>)>(r.room + k * THREADS, r.x + i);
+  else if (i < r.n) r.room[k * THREADS] = load_pack<T, V>(r.x, i, r.n, r.aligned, r.none);
+}
+template <class T, int V> FN void ask(const kept<T, V> &r)
+{
+  if (!r.room || !r.n) return;
+#pragma unroll
+  for (int k = 0; k < PACKS(r.n); k++) ask_pack(r, k);
+}
+
+/* Those of a row that was not asked for are read past the first cache: weights, which all rows need, stay there. */
 template <class T, int V> FN pack<T, V> stream_pack(const T *x, place i, place n, bool aligned, T none)
 {
 #if !defined(CN_SIMT) && EVEN
@@ -63,53 +173,28 @@ template <class T, int V> FN pack<T, V> stream_pack(const T *x, place i, place n
   return load_pack<T, V>(x, i, n, aligned, none);
 }
 
-template <class T, int V> FN void store_pack(T *y, place i, place n, bool aligned, const pack<T, V> &p)
-{
-  if (WHOLE(i, n, aligned)) {
-    *(pack<T, V> *)(y + i) = p;
-    return;
-  }
-#pragma unroll
-  for (int k = 0; k < V; k++)
-    if (!EVEN && i + k >= 0 && i + k < n) y[i + k] = p.v[k];
-}
-
-/* A kept row. */
-template <class T, int V> struct kept {
-  pack<T, V> own[KEPT ? KEPT : 1];
-  pack<T, V> *room;
-  const T *x;
-  place n;
-  T none;
-  bool aligned;
-  int shift;
-
-  /* room: of this row in shared memory; NULL: it is read again. */
-  FN kept<T, V> of(const T *x, place n, bool aligned, int shift, T none, void *room)
-  {
-    kept<T, V> r;
-    r.room = (pack<T, V> *)room;
-    r.x = x;
-    r.n = n;
-    r.none = none;
-    r.aligned = aligned;
-    r.shift = shift;
-    return r;
-  }
-};
-template <class T, int V> FN pack<T, V> first_read(kept<T, V> &r, int k)
-{
-  const place i = ((place)k * GROUP + GROUP_LANE) * V - r.shift;
-  const pack<T, V> p = stream_pack<T, V>(r.x, i, r.n, r.aligned, r.none);
-  if (KEPT) r.own[k] = p;
-  else if (r.room) r.room[k * GROUP + GROUP_LANE] = p;
-  return p;
-}
 /* The pack k of the row is another from now on; where nothing is kept, r.x must be. */
 template <class T, int V> FN void keep(kept<T, V> &r, int k, const pack<T, V> &p)
 {
-  if (KEPT) r.own[k] = p;
-  else if (r.room) r.room[k * GROUP + GROUP_LANE] = p;
+  if (IN_REGISTERS) r.own[k] = p;
+  else if (r.room) r.room[k * THREADS] = p;
+}
+template <class T, int V> FN pack<T, V> first_read(kept<T, V> &r, int k)
+{
+  const place i = PLACE_OF(r, k);
+  pack<T, V> p;
+  if (!r.room) p = stream_pack<T, V>(r.x, i, r.n, r.aligned, r.none);
+  else {
+    p = r.room[k * THREADS];
+    if (EVEN ? i >= r.n : i < 0 || i + V > r.n) {
+#pragma unroll
+      for (int e = 0; e < V; e++)
+        if (EVEN || i + e < 0 || i + e >= r.n) p.v[e] = r.none;
+      r.room[k * THREADS] = p;
+    }
+  }
+  if (IN_REGISTERS) r.own[k] = p;
+  return p;
 }
 /* The same elements, of which the compiler knows nothing: it converts them again instead of keeping what they were
  * converted to, which takes twice the registers. */
@@ -123,8 +208,14 @@ template <class T, int V> FN pack<T, V> unknown(pack<T, V> p)
 }
 template <class T, int V> FN pack<T, V> read_again(const kept<T, V> &r, int k)
 {
-  if (KEPT) return unknown(r.own[k]);
-  if (r.room) return r.room[k * GROUP + GROUP_LANE];
-  return load_pack<T, V>(r.x, ((place)k * GROUP + GROUP_LANE) * V - r.shift, r.n, r.aligned, r.none);
+  if (IN_REGISTERS) return unknown(r.own[k]);
+  if (r.room) return r.room[k * THREADS];
+  return load_pack<T, V>(r.x, PLACE_OF(r, k), r.n, r.aligned, r.none);
 }
-#define PACK_AT(k) (((place)(k)*GROUP + GROUP_LANE) * V - shift)
+/* The same for the last time: where there is room for one row only, the next one's pack takes its place. */
+template <class T, int V> FN pack<T, V> last_read(const kept<T, V> &r, const kept<T, V> &next, int k)
+{
+  const pack<T, V> p = read_again(r, k);
+  if (N == 0 && r.room && next.n) ask_pack(next, k);
+  return p;
+}

@@ -3,9 +3,9 @@
  * T0 is the type of the inputs, T1 that of the result. Rows (the dim is innermost) are read once: see rows.cuh. Other
  * lines (`inner` elements apart) are taken by one thread each, neighbours side by side. Invariant: sums are taken in
  * float32, or float64 for float64. */
-/* At most 48 registers a thread, so that many rows are under way; 85 where a warp has two inputs or takes packs
- * apart. */
-#define BLOCKS_AT_ONCE (THREADS <= 512 ? (N > 0 && (GRAD || !EVEN) ? 768 : 1280) / THREADS : 1)
+/* At most 64 registers a thread, so that many rows are under way; 85 where there are two inputs or packs are taken
+ * apart: as in softmax.c. */
+#define BLOCKS_AT_ONCE ((GRAD || !EVEN ? 768 : 1024) / THREADS)
 #include "codegen/device.cuh"
 #include "common.cuh"
 #include "rows.cuh"
@@ -34,7 +34,7 @@ FN A forward_of(A v, A most, A last) { return OP == softmax ? exp_of(v, most) * 
 FN A gradient_of(A g, A y, A sum) { return OP == softmax_grad ? y * (g - sum) : g - exp_of(y, 0) * sum; }
 
 /* Rows kept in registers: the largest first, so that each exponential is taken once. */
-FN void forward_kept(const softmax_job &p, kept<T0, V> &row, T1 *y, int shift)
+FN void forward_kept(kept<T0, V> &row, T1 *y)
 {
   A v[KEPT ? KEPT : 1][V], most = least(), sum = 0;
 #pragma unroll
@@ -58,63 +58,82 @@ FN void forward_kept(const softmax_job &p, kept<T0, V> &row, T1 *y, int shift)
 #pragma unroll
   for (int k = 0; k < KEPT; k++) {
 #pragma unroll
-    for (int i = 0; i < V; i++) v[KEPT ? k : 0][i] = OP == softmax ? v[KEPT ? k : 0][i] * last : v[KEPT ? k : 0][i] - last;
-    store_pack<T1, V>(y, PACK_AT(k), p.n, p.aligned, packed<T1, V>(v[KEPT ? k : 0]));
+    for (int i = 0; i < V; i++) {
+      A &e = v[KEPT ? k : 0][i];
+      e = OP == softmax ? e * last : e - last;
+    }
+    store_pack<T1, V>(y, PLACE_OF(row, k), row.n, row.aligned, packed<T1, V>(v[KEPT ? k : 0]));
   }
 }
 
-FN void forward_row(const softmax_job &p, const T0 *from, T1 *y, int shift, void *room)
+FN void forward_row(kept<T0, V> &row, const kept<T0, V> &next, T1 *y)
 {
-  kept<T0, V> row = kept<T0, V>::of(from, p.n, p.aligned, shift, put<T0>(least()), p.stash ? room : 0);
   if (KEPT) {
-    forward_kept(p, row, y, shift);
+    forward_kept(row, y);
     return;
   }
   exponentials x = {least(), 0};
 #pragma unroll
-  for (int k = 0; k < PACKS(p.n); k++) add_pack<T0, V>(x, first_read(row, k));
+  for (int k = 0; k < PACKS(row.n); k++) add_pack<T0, V>(x, first_read(row, k));
   x = join(x);
   const A last = OP == softmax ? (A)1 / x.sum : log_of(x.sum);
 #pragma unroll
-  for (int k = 0; k < PACKS(p.n); k++) {
-    const pack<T0, V> e = read_again(row, k);
+  for (int k = 0; k < PACKS(row.n); k++) {
+    const pack<T0, V> e = last_read(row, next, k);
     A v[V];
 #pragma unroll
     for (int i = 0; i < V; i++) v[i] = forward_of((A)get(e.v[i]), x.most, last);
-    store_pack<T1, V>(y, PACK_AT(k), p.n, p.aligned, packed<T1, V>(v));
+    store_pack<T1, V>(y, PLACE_OF(row, k), row.n, row.aligned, packed<T1, V>(v));
   }
 }
 
-FN void gradient_row(const softmax_job &p, const T0 *g, const T0 *b, T1 *y, int shift, char *room)
+FN void gradient_row(kept<T0, V> &gs, kept<T0, V> &ys, const kept<T0, V> &next_g, const kept<T0, V> &next_y, T1 *y)
 {
-  const i64 half = (i64)PACKS(p.n) * GROUP * sizeof(pack<T0, V>);
-  kept<T0, V> gs = kept<T0, V>::of(g, p.n, p.aligned, shift, put<T0>(0), p.stash ? room : 0);
-  kept<T0, V> ys = kept<T0, V>::of(b, p.n, p.aligned, shift, put<T0>(0), p.stash ? room + half : 0);
   A sum = 0;
 #pragma unroll
-  for (int k = 0; k < PACKS(p.n); k++) {
+  for (int k = 0; k < PACKS(gs.n); k++) {
     const pack<T0, V> e = first_read(gs, k), o = first_read(ys, k);
 #pragma unroll
     for (int i = 0; i < V; i++) sum += OP == softmax_grad ? (A)get(e.v[i]) * (A)get(o.v[i]) : (A)get(e.v[i]);
   }
   sum = group_sum(sum);
 #pragma unroll
-  for (int k = 0; k < PACKS(p.n); k++) {
-    const pack<T0, V> e = read_again(gs, k), o = read_again(ys, k);
+  for (int k = 0; k < PACKS(gs.n); k++) {
+    const pack<T0, V> e = last_read(gs, next_g, k), o = last_read(ys, next_y, k);
     A v[V];
 #pragma unroll
     for (int i = 0; i < V; i++) v[i] = gradient_of((A)get(e.v[i]), (A)get(o.v[i]), sum);
-    store_pack<T1, V>(y, PACK_AT(k), p.n, p.aligned, packed<T1, V>(v));
+    store_pack<T1, V>(y, PLACE_OF(gs, k), gs.n, gs.aligned, packed<T1, V>(v));
   }
+}
+
+/* Input 0: x, or the gradient; 1: the result. */
+FN kept<T0, V> input_row(const softmax_job &p, int input, i64 r, int slot, char *room)
+{
+  return row_at<T0, V>(input ? p.b : p.x, r, p.rows, p.n, p.aligned, put<T0>(GRAD ? (A)0 : least()),
+                       p.stash ? room_of<T0, V>(room, input, slot, p.n) : 0);
+}
+FN void ask_row(const softmax_job &p, i64 r, int slot, char *room)
+{
+  ask(input_row(p, 0, r, slot, room));
+  if (GRAD) ask(input_row(p, 1, r, slot, room));
+  portion_ends();
 }
 
 KERNEL(softmax_rows, softmax_job)
 {
   DYNAMIC_SHARED(char, room);
-  for (i64 row = FIRST_ROW; row < p.rows; row += ROW_STEP) {
-    const int shift = SHIFT_OF(row);
-    if (GRAD) gradient_row(p, p.x + row * p.n, p.b + row * p.n, p.y + row * p.n, shift, room);
-    else forward_row(p, p.x + row * p.n, p.y + row * p.n, shift, room);
+  for (int a = 0; a < ASKED; a++) ask_row(p, FIRST_ROW + a * ROW_STEP, a, room);
+  EACH_ROW(r, slot, p.rows)
+  {
+    if (N) ask_row(p, r + AHEAD * ROW_STEP, SLOT_AHEAD(slot), room);
+    portions_arrive<AHEAD>();
+    kept<T0, V> row = input_row(p, 0, r, slot, room), next = input_row(p, 0, r + ROW_STEP, slot, room);
+    if (GRAD) {
+      kept<T0, V> result = input_row(p, 1, r, slot, room), more = input_row(p, 1, r + ROW_STEP, slot, room);
+      gradient_row(row, result, next, more, p.y + r * p.n);
+    } else forward_row(row, next, p.y + r * p.n);
+    if (!N) portion_ends();
   }
 }
 

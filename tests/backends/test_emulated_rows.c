@@ -1,0 +1,99 @@
+/* test_emulated_rows.c: softmax, norms and cross entropy over rows of every kind on the CUDA plugin, emulated
+ * (test_emulated.c), results and gradients against the CPU's: rows of a part of a warp, of a warp, of a block, in
+ * registers, shared memory and neither, that begin anywhere in a pack or beside one, and more of them than there are
+ * groups of threads, so that rows are asked for ahead. */
+#define _POSIX_C_SOURCE 200809L /* setenv */
+#include "emulated.h"
+
+typedef struct kind {
+  int64_t rows, n;
+  cn_dtype type;
+  int64_t skip; /* elements in front of the first row */
+} kind;
+
+static const kind kinds[] = {
+    {1100, 3, CN_BF16, 0},   {1100, 64, CN_BF16, 0},  {530, 100, CN_BF16, 0}, {300, 768, CN_BF16, 0},
+    {300, 1021, CN_BF16, 0}, {40, 1021, CN_BF16, 1},  {150, 1000, CN_F32, 0}, {45, 2049, CN_BF16, 0},
+    {45, 4096, CN_BF16, 0},  {20, 9001, CN_F16, 0},   {20, 20000, CN_BF16, 0}, {3, 60001, CN_F32, 0},
+};
+
+typedef cn_tensor *(*row_fn)(cn_tensor *const *x);
+static cn_tensor *softmax_of(cn_tensor *const *x) { return cn_softmax(x[0], 1); }
+static cn_tensor *log_softmax_of(cn_tensor *const *x) { return cn_log_softmax(x[0], 1); }
+static cn_tensor *layer_norm_of(cn_tensor *const *x)
+{
+  return cn_layer_norm(x[0], CN_SHAPE(cn_size(x[0], 1)), x[1], x[2]);
+}
+static cn_tensor *rms_norm_of(cn_tensor *const *x)
+{
+  return cn_rms_norm(x[0], CN_SHAPE(cn_size(x[0], 1)), x[1], .eps = 1e-5);
+}
+static cn_tensor *plain_norm_of(cn_tensor *const *x)
+{
+  return cn_layer_norm(x[0], CN_SHAPE(cn_size(x[0], 1)), NULL, NULL);
+}
+static cn_tensor *loss_of(cn_tensor *const *x) { return cn_cross_entropy(x[0], x[3], .reduction = "none"); }
+static cn_tensor *mean_loss_of(cn_tensor *const *x) { return cn_cross_entropy(x[0], x[3], .ignore_index = 1); }
+
+/* y and the gradients of in[0..leaves), for the gradient g of y. x: (skip + rows n) elements. */
+static void run(cn_tensor **out, row_fn fn, const kind *k, cn_tensor *const *in, cn_tensor *g, int leaves, bool far)
+{
+  cn_tensor *x[4];
+  for (int i = 0; i < 4; i++) x[i] = far ? there(in[i]) : in[i];
+  x[0] = cn_reshape(cn_slice(x[0], 0, k->skip, CN_NONE), CN_SHAPE(k->rows, k->n));
+  for (int i = 0; i < leaves; i++) x[i] = cn_requires_grad(cn_detach(x[i]), true);
+  out[0] = fn(x);
+  g = cn_reshape(cn_slice(far ? there(g) : g, 0, 0, cn_numel(out[0])), cn_shape(out[0]), (size_t)cn_ndim(out[0]));
+  assert_int_equal(cn_backward(cn_sum(cn_mul(out[0], g))), 0);
+  for (int i = 0; i < leaves; i++) out[i + 1] = cn_grad_of(x[i]);
+}
+
+static void check(const char *name, row_fn fn, int leaves)
+{
+  need_device();
+  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+    const kind *k = &kinds[i];
+    cn_scope *s = cn_scope_begin();
+    char what[100];
+    cn_tensor *want[4], *have[4];
+    cn_seed(i);
+    cn_tensor *in[] = {cn_randn(CN_SHAPE(k->skip + k->rows * k->n)), cn_randn(CN_SHAPE(k->n)), cn_randn(CN_SHAPE(k->n)),
+                       cn_randint(0, k->n, CN_SHAPE(k->rows))};
+    cn_tensor *g = cn_cast(cn_randn(CN_SHAPE(k->rows * k->n)), k->type);
+    for (int j = 0; j < 3; j++) in[j] = cn_cast(in[j], k->type);
+    run(want, fn, k, in, g, leaves, false);
+    run(have, fn, k, in, g, leaves, true);
+    const double tol = k->type == CN_F32 ? 2e-5 : k->type == CN_F16 ? 4e-3 : 3e-2;
+    for (int j = 0; j <= leaves; j++) {
+      static const char *const parts[] = {"result", "gradient of x", "gradient of weight", "gradient of bias"};
+      snprintf(what, sizeof what, "%s of %lld x %lld, %s", name, (long long)k->rows, (long long)k->n, parts[j]);
+      close_to(what, want[j], have[j], tol);
+    }
+    cn_scope_end(s);
+  }
+}
+
+#define TEST(name, leaves) \
+  static void name(void **state) \
+  { \
+    (void)state; \
+    check(#name, name##_of, leaves); \
+  }
+TEST(softmax, 1)
+TEST(log_softmax, 1)
+TEST(layer_norm, 3)
+TEST(rms_norm, 2)
+TEST(plain_norm, 1)
+TEST(loss, 1)
+TEST(mean_loss, 1)
+
+int main(int argc, char **argv)
+{
+  if (argc > 0) emulate(argv);
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(softmax),    cmocka_unit_test(log_softmax), cmocka_unit_test(layer_norm),
+      cmocka_unit_test(rms_norm),   cmocka_unit_test(plain_norm),  cmocka_unit_test(loss),
+      cmocka_unit_test(mean_loss),
+  };
+  return cmocka_run_group_tests(tests, find_emulated, NULL);
+}
