@@ -79,6 +79,7 @@ const char *const cni_op_names[] = {
     "baddbmm",
     "bartlett_window",
     "batch_norm",
+    "batch_norm_add_relu_backward",
     "batch_norm_apply",
     "batch_norm_relu_backward",
     "batch_norm_stats",
@@ -742,6 +743,8 @@ const char *const cni_op_docs[] = {
     "(x - mean) / sqrt(var + eps) per channel (dimension 1), then * weight + bias. In training "
     "the statistics are the batch's, and the running ones move towards them by momentum (with the"
     " unbiased variance); otherwise the running ones are used.",
+    "grad_sum: grad_out + other where result is not below or at 0, else 0; the rest: what "
+    "native_batch_norm_backward makes of that. Has no gradient of its own.",
     "(x - mean) / sqrt(var + eps) per channel, * weight + bias, + residual, relu: what is given "
     "of it. inverted: var is 1 / sqrt(var + eps) already. Has no gradient.",
     "Gradients of relu(native_batch_norm), as native_batch_norm_backward's. Has no gradient of "
@@ -2680,6 +2683,26 @@ cn_tensor *cn_batch_norm_with(cn_tensor *input, cn_tensor *running_mean, cn_tens
                      cn_v_float(cn_opt_float(o->momentum, 0.1)),
                      cn_v_float(cn_opt_float(o->eps, 1e-05))};
   return cni_apply1(CNI_OP_batch_norm, args, 8, NULL);
+}
+
+int cn_batch_norm_add_relu_backward(cn_tensor **grad_input, cn_tensor **grad_weight,
+                                    cn_tensor **grad_bias, cn_tensor **grad_sum,
+                                    cn_tensor *grad_out, cn_tensor *other, cn_tensor *result,
+                                    cn_tensor *input, cn_tensor *weight, cn_tensor *save_mean,
+                                    cn_tensor *save_invstd, bool training,
+                                    const int64_t *output_mask, size_t noutput_mask)
+{
+  cn_tensor *results[4] = {NULL};
+  cn_value args[] = {cn_v_tensor(grad_out), cn_v_tensor(other), cn_v_tensor(result),
+                     cn_v_tensor(input), cn_v_tensor(weight), cn_v_tensor(save_mean),
+                     cn_v_tensor(save_invstd), cn_v_bool(training),
+                     cn_v_ints(output_mask, noutput_mask)};
+  int status = cni_applyn(CNI_OP_batch_norm_add_relu_backward, args, 9, results, 4);
+  if (grad_input) *grad_input = results[0];
+  if (grad_weight) *grad_weight = results[1];
+  if (grad_bias) *grad_bias = results[2];
+  if (grad_sum) *grad_sum = results[3];
+  return status;
 }
 
 cn_tensor *cn_batch_norm_apply(cn_tensor *input, cn_tensor *weight, cn_tensor *bias,

@@ -71,6 +71,7 @@ enum cni_op_id {
   CNI_OP_baddbmm,
   CNI_OP_bartlett_window,
   CNI_OP_batch_norm,
+  CNI_OP_batch_norm_add_relu_backward,
   CNI_OP_batch_norm_apply,
   CNI_OP_batch_norm_relu_backward,
   CNI_OP_batch_norm_stats,

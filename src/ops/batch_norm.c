@@ -191,6 +191,29 @@ static int relu_backward_decompose(cn_call *c)
                                        cni_arg_bool(c->args, 6), mask->u.is, (size_t)mask->n);
 }
 
+/* (grad_out, other, result, input, weight, save_mean, save_invstd, training, output_mask) */
+static int add_relu_backward_infer(cn_call *c)
+{
+  const cn_desc *x = &c->in[3]->d;
+  cn_tensor *in[] = {c->in[0], c->in[3], c->in[4], c->in[5], c->in[6]};
+  cn_call plain = *c;
+  plain.in = in;
+  plain.args = c->args + 2; /* training and output_mask are where they are without other and result */
+  for (int i = 0; i < 3; i++)
+    if (!cni_same_shape(c->in[i]->d.ndim, c->in[i]->d.shape, x->ndim, x->shape) || c->in[i]->d.dtype != x->dtype)
+      return cn_call_fail(c, CN_ERR_SHAPE, "takes gradients and a result of the input's shape and type");
+  int status = batch_norm_backward_infer(&plain);
+  return status ? status : cni_infer_like(c, 3, 3, x->dtype);
+}
+
+static int add_relu_backward_decompose(cn_call *c)
+{
+  const cn_value *mask = &c->args[8];
+  c->out[3] = cn_where(cn_le(c->in[2], cn_num(0)), cn_num(0), cn_add(c->in[0], c->in[1]));
+  return cn_native_batch_norm_backward(&c->out[0], &c->out[1], &c->out[2], c->out[3], c->in[3], c->in[4], c->in[5],
+                                       c->in[6], cni_arg_bool(c->args, 7), mask->u.is, (size_t)mask->n);
+}
+
 /* ---- the primitives with plain ops, for backends without kernels ---- */
 
 static int native_batch_norm_decompose(cn_call *c)
@@ -351,6 +374,12 @@ const cn_op cni_batch_norm_ops[] = {
           "-> (Tensor grad_input, Tensor grad_weight, Tensor grad_bias) ; internal tuple",
    .doc = "Gradients of relu(native_batch_norm), as native_batch_norm_backward's. Has no gradient of its own.",
    .flags = CN_OP_NO_GRAD, .infer = relu_backward_infer, .decompose = relu_backward_decompose},
+  {.sig = "batch_norm_add_relu_backward(Tensor grad_out, Tensor other, Tensor result, Tensor input, Tensor? weight, "
+          "Tensor save_mean, Tensor save_invstd, bool training, int[] output_mask) "
+          "-> (Tensor grad_input, Tensor grad_weight, Tensor grad_bias, Tensor grad_sum) ; internal tuple",
+   .doc = "grad_sum: grad_out + other where result is not below or at 0, else 0; the rest: what "
+          "native_batch_norm_backward makes of that. Has no gradient of its own.",
+   .flags = CN_OP_NO_GRAD, .infer = add_relu_backward_infer, .decompose = add_relu_backward_decompose},
   {.sig = "group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-5) "
           "-> Tensor ; nn amp_f32_device grad_fn_NativeGroupNormBackward0",
    .doc = "Channels in num_groups groups, each normalised with its own mean and variance per sample, then * weight + "

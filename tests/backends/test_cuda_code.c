@@ -98,6 +98,7 @@ static const struct variant {
     {{.file = "norm.cu", .types = {CN_BF16, CN_BF16, CN_BF16, CN_BF16}, .op = "layer", .number = -2, .threads = 256,
       .form = AHEAD + 7},
      85},
+    {{.file = "batch_norm.cu", .types = {CN_BF16, CN_F32}, .number = 4}, 168},
     {{.file = "conv_fold.cu", .types = {CN_U16}}, 80},
     {{.file = "conv_fold.cu", .types = {CN_U16}, .number = 1}, 80},
     {{.file = "loss.cu", .types = {CN_BF16, CN_F32}, .number = 4, .form = AHEAD + 1}, 64},

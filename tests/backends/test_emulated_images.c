@@ -28,20 +28,20 @@ static int run_layers(cn_tensor **out, cn_tensor *const *in, void *payload)
   return cn_err();
 }
 
-static cn_tensor *half_there(cn_tensor *x, cn_dtype dtype) { return there(cn_cast(x, dtype)); }
+static cn_tensor *there_as(cn_tensor *x, cn_dtype dtype) { return there(cn_cast(x, dtype)); }
 
 static void folded(cn_dtype dtype, double tol)
 {
   cn_scope *s = cn_scope_begin();
-  layers l = {.bias = half_there(cn_randn(CN_SHAPE(6)), dtype)};
+  layers l = {.bias = there_as(cn_randn(CN_SHAPE(6)), dtype)};
   for (int i = 0; i < 2; i++) {
     int64_t c = i ? 4 : 6;
-    l.w[i] = half_there(cn_channels_last(cn_randn(CN_SHAPE(c, 10 - c, 3 - 2 * i, 3 - 2 * i))), dtype);
-    l.scale[i] = half_there(cn_randn(CN_SHAPE(c)), dtype), l.shift[i] = half_there(cn_randn(CN_SHAPE(c)), dtype);
-    l.mean[i] = half_there(cn_randn(CN_SHAPE(c)), dtype);
-    l.var[i] = half_there(cn_add(cn_rand(CN_SHAPE(c)), cn_num(0.5)), dtype);
+    l.w[i] = there_as(cn_channels_last(cn_randn(CN_SHAPE(c, 10 - c, 3 - 2 * i, 3 - 2 * i))), dtype);
+    l.scale[i] = there_as(cn_randn(CN_SHAPE(c)), dtype), l.shift[i] = there_as(cn_randn(CN_SHAPE(c)), dtype);
+    l.mean[i] = there_as(cn_randn(CN_SHAPE(c)), dtype);
+    l.var[i] = there_as(cn_add(cn_rand(CN_SHAPE(c)), cn_num(0.5)), dtype);
   }
-  cn_tensor *x = half_there(cn_channels_last(cn_randn(CN_SHAPE(2, 4, 5, 5))), dtype), *want, *have;
+  cn_tensor *x = there_as(cn_channels_last(cn_randn(CN_SHAPE(2, 4, 5, 5))), dtype), *want, *have;
   cn_graph *g = cn_trace(run_layers, 1, &x, 1, &l);
   assert_true(cn_graph_fuse(g, false) > 0);
   char *text = cn_graph_to_string(g);
@@ -129,9 +129,66 @@ static void pools(void **state)
   check_pools(3, CN_F16);
 }
 
+/* Two norms with a residual each: the gradient that comes in two parts through the first relu is added up by the norm's
+ * own gradient. */
+typedef struct residual {
+  cn_tensor *w[2], *b[2];
+} residual;
+
+static int run_residual(cn_tensor **out, cn_tensor *const *in, void *payload)
+{
+  const residual *k = payload;
+  cn_tensor *leaves[4] = {cn_requires_grad(cn_detach(in[0]), true), cn_requires_grad(cn_detach(in[1]), true), k->w[0],
+                          k->b[0]};
+  cn_tensor *a = cn_batch_norm(leaves[0], NULL, NULL, k->w[0], k->b[0], .training = true);
+  a = cn_relu(cn_add(a, leaves[1]));
+  cn_tensor *b = cn_add(cn_batch_norm(a, NULL, NULL, k->w[1], k->b[1], .training = true), a);
+  int status = cn_grad(out, &b, 1, leaves, 4, .grad_outputs = &in[2]);
+  return status ? status : cn_err();
+}
+
+static void check_residual(int64_t c, bool last, cn_dtype dtype)
+{
+  cn_scope *s = cn_scope_begin();
+  cn_tensor *in[3], *have[4], *want[4];
+  residual k;
+  for (int i = 0; i < 3; i++) {
+    cn_tensor *x = cn_randn(CN_SHAPE(3, c, 4, 6));
+    in[i] = there_as(last ? cn_channels_last(x) : x, dtype);
+  }
+  for (int i = 0; i < 2; i++) {
+    k.w[i] = cn_requires_grad(there_as(cn_randn(CN_SHAPE(c)), dtype), true);
+    k.b[i] = cn_requires_grad(there_as(cn_randn(CN_SHAPE(c)), dtype), true);
+  }
+  cn_graph *g = cn_trace(run_residual, 4, in, 3, &k);
+  if (!g) fail_msg("%s", cn_err_message());
+  assert_true(cn_graph_fuse(g, false) > 0);
+  char *text = cn_graph_to_string(g);
+  assert_non_null(strstr(text, "batch_norm_add_relu_backward"));
+  cn_string_free(text);
+  assert_int_equal(run_residual(want, in, &k), 0);
+  assert_int_equal(cn_graph_run(have, g, in), 0);
+  for (int i = 0; i < 4; i++)
+    close_to("a gradient through a residual", cn_to_device(want[i], CN_CPU), have[i], 0);
+  cn_graph_free(g);
+  cn_scope_end(s);
+}
+
+static void residuals(void **state)
+{
+  (void)state;
+  need_device();
+  cn_seed(16);
+  check_residual(8, true, CN_F32);
+  check_residual(5, true, CN_F32);
+  check_residual(6, false, CN_F32);
+  check_residual(2, true, CN_F64);
+}
+
 int main(int argc, char **argv)
 {
   if (argc > 0) emulate(argv);
-  const struct CMUnitTest tests[] = {cmocka_unit_test(convolutions), cmocka_unit_test(pools)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(convolutions), cmocka_unit_test(pools),
+                                     cmocka_unit_test(residuals)};
   return cmocka_run_group_tests(tests, find_emulated, NULL);
 }

@@ -199,6 +199,7 @@ static const char *const fitting[][2] = {
     {"native_batch_norm", "f2,3,4 f3 f3 f3 f3 b1 d0.001"},
     {"native_batch_norm_backward", "f2,3,4 f2,3,4 f3 f3 f3 b1 l1,1,1"},
     {"batch_norm_relu_backward", "f2,3,4 f2,3,4 f3 f3 f3 f3 b1 l1,1,1"},
+    {"batch_norm_add_relu_backward", "f2,3,4 f2,3,4 f2,3,4 f2,3,4 f3 f3 f3 b1 l1,1,1"},
     {"native_layer_norm_backward", "f2,3,4 f2,3,4 l4 f2,3,1 f2,3,1 f4 l1,1,1"},
     {"scaled_dot_product_attention", "f2,3,4,5 f2,3,6,5 f2,3,6,2 f4,6 d0 b0"},
     {"sdpa_backward", "f1,2,3,4 f1,2,3,4 f1,2,3,4 f1,2,3,4 f1,2,3,4 f1,2,3 n b1 n"},

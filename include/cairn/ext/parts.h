@@ -226,6 +226,17 @@ CN_API cn_tensor *cn_avg_pool2d_backward(cn_tensor *grad, const int64_t *input_s
                                          const int64_t *padding, size_t npadding, bool ceil_mode,
                                          bool count_include_pad, int64_t divisor_override);
 
+/* grad_sum: grad_out + other where result is not below or at 0, else 0; the rest: what
+ * native_batch_norm_backward makes of that. Has no gradient of its own.
+ * weight may be NULL. Results that are not wanted may be NULL. */
+CN_API int cn_batch_norm_add_relu_backward(cn_tensor **grad_input, cn_tensor **grad_weight,
+                                           cn_tensor **grad_bias, cn_tensor **grad_sum,
+                                           cn_tensor *grad_out, cn_tensor *other, cn_tensor *result,
+                                           cn_tensor *input, cn_tensor *weight,
+                                           cn_tensor *save_mean, cn_tensor *save_invstd,
+                                           bool training, const int64_t *output_mask,
+                                           size_t noutput_mask);
+
 /* (x - mean) / sqrt(var + eps) per channel, * weight + bias, + residual, relu: what is given of
  * it. inverted: var is 1 / sqrt(var + eps) already. Has no gradient.
  * weight and bias and residual may be NULL. */

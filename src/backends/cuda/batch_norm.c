@@ -11,10 +11,12 @@ enum { SUMS_PER_UNIT = 3, PASSES_PER_UNIT = 4 }; /* blocks that run at a time: r
 enum { LEAST_WORK = 16384, WARP = 32, JOIN_THREADS = 1024 };
 
 /* As in kernels/batch_norm.cu. */
-typedef enum mode { FORWARD, BACKWARD, GATED, RUNNING } mode;
+typedef enum mode { FORWARD, BACKWARD, GATED, RUNNING, JOINED } mode;
 typedef struct job {
   const void *x, *g, *r;
   void *y;
+  const void *other, *result;
+  void *total;
   const void *mean, *rstd, *w, *b, *running_mean, *running_var;
   void *save_mean, *save_rstd, *var, *gw, *gb, *partial, *scale, *shift, *slope;
   int64_t outer, channels, inner, pieces, piece;
@@ -31,6 +33,7 @@ typedef struct call {
   int type, wide;
   int vector_type; /* of weight, bias, running statistics */
   cni_cuda_operand x, other, y, mean, rstd, vectors[MOST_VECTORS], gw, gb;
+  cni_cuda_operand part, result, total; /* of JOINED */
   void *room; /* coefficients, then partial sums */
   size_t bytes;
   job j;
@@ -68,29 +71,40 @@ static void use_as_is(cni_cuda_operand *o, const cn_desc *d)
 /* Elements that are read at once: neighbours of one channel, or neighbouring channels. */
 static int64_t pack_of(const call *k) { return (k->j.inner == 1 ? 8 : 16) / (int64_t)cn_element_size(k->type); }
 
-/* x, the gradient or what is added (may be NULL) and the result y (may be NULL). */
-static int open_tensors(call *k, const cn_desc *x, const cn_desc *other, const cn_desc *y)
+/* The tensors of x's shape: what is read, x first, and what is written; NULL where absent. */
+typedef struct tensors {
+  const cn_desc *x, *other, *part, *result; /* other: the gradient, or what is added */
+  const cn_desc *y, *total;
+} tensors;
+
+static int open_tensors(call *k, const tensors *t)
 {
+  const cn_desc *read[] = {t->x, t->other, t->part, t->result}, *written[] = {t->y, t->total};
+  cni_cuda_operand *sources[] = {&k->x, &k->other, &k->part, &k->result}, *results[] = {&k->y, &k->total};
   job *j = &k->j;
-  bool last = channels_innermost(x) && (!y || lies_like(x, y)) && (!other || lies_like(x, other));
+  const cn_desc *x = t->x;
+  bool last = channels_innermost(x);
   int status = CN_OK;
+  for (int i = 0; i < 4 && last; i++) last = !read[i] || lies_like(x, read[i]);
+  for (int i = 0; i < 2 && last; i++) last = !written[i] || lies_like(x, written[i]);
   j->channels = x->shape[1];
   j->inner = 1;
   for (int i = 2; i < x->ndim && !last; i++) j->inner *= x->shape[i];
   j->outer = x->numel / (j->channels * j->inner);
-  if (last) {
-    use_as_is(&k->x, x);
-    if (other) use_as_is(&k->other, other);
-    if (y) use_as_is(&k->y, y);
-  } else {
-    status = cni_cuda_take(&k->x, k->d, k->name, x, 0);
-    if (!status && other) status = cni_cuda_take(&k->other, k->d, k->name, other, x->dtype);
-    if (!status && y) status = cni_cuda_room(&k->y, k->d, k->name, y, 0);
+  uintptr_t addresses = 0;
+  for (int i = 0; i < 4 && !status; i++) {
+    if (read[i] && last) use_as_is(sources[i], read[i]);
+    else if (read[i]) status = cni_cuda_take(sources[i], k->d, k->name, read[i], x->dtype);
+    addresses |= (uintptr_t)sources[i]->data;
   }
-  j->x = k->x.data, j->y = k->y.data;
-  *(k->mode == BACKWARD || k->mode == GATED ? &j->g : &j->r) = k->other.data;
+  for (int i = 0; i < 2 && !status; i++) {
+    if (written[i] && last) use_as_is(results[i], written[i]);
+    else if (written[i]) status = cni_cuda_room(results[i], k->d, k->name, written[i], 0);
+    addresses |= (uintptr_t)results[i]->data;
+  }
+  j->x = k->x.data, j->y = k->y.data, j->other = k->part.data, j->result = k->result.data, j->total = k->total.data;
+  *(k->mode == FORWARD || k->mode == RUNNING ? &j->r : &j->g) = k->other.data;
   int64_t vector = pack_of(k), run = j->inner == 1 ? j->channels : j->inner;
-  uintptr_t addresses = (uintptr_t)j->x | (uintptr_t)k->other.data | (uintptr_t)j->y;
   j->aligned = run % vector == 0 && addresses % ((size_t)vector * cn_element_size(k->type)) == 0;
   if (j->aligned && j->inner == 1)
     for (j->width = 1; j->width < WARP && j->width * vector < j->channels;) j->width *= 2;
@@ -186,13 +200,14 @@ static int launch_sums(call *k)
   int status = make_room(k);
   if (status) return status;
   status = launch(k, sums, (cni_cuda_grid){up(j->channels, block_side(k)), j->pieces, CNI_CUDA_THREADS, 0});
+  if (k->mode == JOINED) k->mode = BACKWARD, k->j.g = j->total; /* the gradient is whole now */
   return status ? status : launch(k, "channel_join", (cni_cuda_grid){up(j->channels, WARP), 1, JOIN_THREADS, 0});
 }
 
 static int close_call(call *k, int status)
 {
-  cni_cuda_operand *inputs[] = {&k->x, &k->other, &k->mean, &k->rstd};
-  cni_cuda_operand *results[] = {&k->y, &k->gw, &k->gb};
+  cni_cuda_operand *inputs[] = {&k->x, &k->other, &k->part, &k->result, &k->mean, &k->rstd};
+  cni_cuda_operand *results[] = {&k->y, &k->total, &k->gw, &k->gb};
   for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++) cni_cuda_drop(inputs[i], k->d);
   for (int i = 0; i < MOST_VECTORS; i++) cni_cuda_drop(&k->vectors[i], k->d);
   for (size_t i = 0; i < sizeof results / sizeof *results; i++)
@@ -232,7 +247,7 @@ static int norm_kernel(cn_call *c)
   if (!begin(&k, c, x, c->args[5].u.i ? FORWARD : RUNNING)) return CN_ERR_DEVICE;
   if (x->numel == 0) return cni_cuda_refuse(c, "nothing to normalise");
   const void **places[] = {&j->w, &j->b, &j->running_mean, &j->running_var};
-  int status = open_tensors(&k, x, NULL, cn_desc_of(c->out[0]));
+  int status = open_tensors(&k, &(tensors){.x = x, .y = cn_desc_of(c->out[0])});
   if (!status) status = open_vectors(&k, c->in + 1, places, k.mode == RUNNING ? 4 : 2);
   j->eps = number(&c->args[6]);
   found(j, c->out + 1);
@@ -249,7 +264,7 @@ static int stats_kernel(cn_call *c)
   call k;
   if (!begin(&k, c, x, FORWARD)) return CN_ERR_DEVICE;
   if (x->numel == 0) return cni_cuda_refuse(c, "nothing to normalise");
-  int status = open_tensors(&k, x, NULL, NULL);
+  int status = open_tensors(&k, &(tensors){.x = x});
   k.vector_type = k.wide;
   k.j.eps = number(&c->args[1]);
   found(&k.j, c->out);
@@ -267,7 +282,8 @@ static int apply_kernel(cn_call *c)
   if (!begin(&k, c, x, running ? RUNNING : FORWARD)) return CN_ERR_DEVICE;
   if (x->numel == 0) return CN_OK;
   const void **places[] = {&j->w, &j->b, &j->running_mean, &j->running_var};
-  int status = open_tensors(&k, x, c->in[5] ? cn_desc_of(c->in[5]) : NULL, cn_desc_of(c->out[0]));
+  tensors t = {.x = x, .other = c->in[5] ? cn_desc_of(c->in[5]) : NULL, .y = cn_desc_of(c->out[0])};
+  int status = open_tensors(&k, &t);
   if (!status) status = open_vectors(&k, c->in + 1, places, running ? 4 : 2);
   if (!status && !running) status = open_statistics(&k, c->in[3], c->in[4]);
   j->eps = number(&c->args[6]);
@@ -278,20 +294,22 @@ static int apply_kernel(cn_call *c)
 
 static bool wanted(const cn_value *mask, int i) { return i < mask->n && mask->u.is[i]; }
 
-/* native_batch_norm_backward(grad_out, input, weight, save_mean, save_invstd, training, output_mask), with a bias
- * behind weight where a relu was behind the norm. */
-static int backward(cn_call *c, bool relu)
+/* What is behind native_batch_norm_backward's tensors: input, weight, [bias,] save_mean, save_invstd from in[first] on,
+ * training and output_mask from args[flags] on. bias: there is one. */
+static int backward(cn_call *c, mode which, tensors t, int first, int flags, bool bias)
 {
-  const cn_desc *x = cn_desc_of(c->in[1]);
-  const cn_value *training = &c->args[relu ? 6 : 5], *mask = training + 1;
+  cn_tensor *const *in = c->in + first;
+  const cn_value *training = &c->args[flags], *mask = training + 1;
   call k;
   job *j = &k.j;
-  if (!begin(&k, c, x, relu ? GATED : BACKWARD)) return CN_ERR_DEVICE;
-  if (x->numel == 0) return cni_cuda_refuse(c, "nothing to normalise");
+  t.x = cn_desc_of(in[0]);
+  if (!begin(&k, c, t.x, which)) return CN_ERR_DEVICE;
+  if (t.x->numel == 0) return cni_cuda_refuse(c, "nothing to normalise");
   const void **places[] = {&j->w, &j->b};
-  int status = open_tensors(&k, x, cn_desc_of(c->in[0]), wanted(mask, 0) ? cn_desc_of(c->out[0]) : NULL);
-  if (!status) status = open_vectors(&k, c->in + 2, places, relu ? 2 : 1);
-  if (!status) status = open_statistics(&k, c->in[relu ? 4 : 3], c->in[relu ? 5 : 4]);
+  if (wanted(mask, 0)) t.y = cn_desc_of(c->out[0]);
+  int status = open_tensors(&k, &t);
+  if (!status) status = open_vectors(&k, in + 1, places, bias ? 2 : 1);
+  if (!status) status = open_statistics(&k, in[bias ? 3 : 2], in[bias ? 4 : 3]);
   if (!status && wanted(mask, 1)) status = cni_cuda_room(&k.gw, k.d, k.name, cn_desc_of(c->out[1]), k.wide);
   if (!status && wanted(mask, 2)) status = cni_cuda_room(&k.gb, k.d, k.name, cn_desc_of(c->out[2]), k.wide);
   j->gw = k.gw.data, j->gb = k.gb.data;
@@ -301,8 +319,23 @@ static int backward(cn_call *c, bool relu)
   return close_call(&k, status);
 }
 
-static int backward_kernel(cn_call *c) { return backward(c, false); }
-static int relu_backward_kernel(cn_call *c) { return backward(c, true); }
+/* native_batch_norm_backward(grad_out, input, weight, save_mean, save_invstd, training, output_mask) */
+static int backward_kernel(cn_call *c)
+{
+  return backward(c, BACKWARD, (tensors){.other = cn_desc_of(c->in[0])}, 1, 5, false);
+}
+/* batch_norm_relu_backward(grad_out, input, weight, bias, save_mean, save_invstd, training, output_mask) */
+static int relu_backward_kernel(cn_call *c)
+{
+  return backward(c, GATED, (tensors){.other = cn_desc_of(c->in[0])}, 1, 6, true);
+}
+/* batch_norm_add_relu_backward(grad_out, other, result, input, weight, save_mean, save_invstd, training, mask) */
+static int add_relu_backward_kernel(cn_call *c)
+{
+  tensors t = {.other = cn_desc_of(c->in[0]), .part = cn_desc_of(c->in[1]), .result = cn_desc_of(c->in[2]),
+               .total = cn_desc_of(c->out[3])};
+  return backward(c, JOINED, t, 3, 7, false);
+}
 
 const cn_kernel cni_cuda_batch_norm_kernels[] = {
     {"native_batch_norm", "batch_norm.cu", norm_kernel},
@@ -310,5 +343,6 @@ const cn_kernel cni_cuda_batch_norm_kernels[] = {
     {"batch_norm_stats", "batch_norm.cu", stats_kernel},
     {"batch_norm_apply", "batch_norm.cu", apply_kernel},
     {"batch_norm_relu_backward", "batch_norm.cu", relu_backward_kernel},
+    {"batch_norm_add_relu_backward", "batch_norm.cu", add_relu_backward_kernel},
     {NULL, NULL, NULL},
 };

@@ -1,6 +1,6 @@
 /* norms.c: a batch norm, the addition and the relu behind it become one node, and so do the gradients of relu and norm,
- * where the device has kernels for that. A convolution in front of a norm by running statistics takes it in, with what
- * is behind.
+ * with the addition of two gradients in front, where the device has kernels for that. A convolution in front of a norm
+ * by running statistics takes it in, with what is behind.
  *
  * Place in the flow: cn_graph_fuse, before pointwise nodes are grouped. In training the statistics become a node of
  * their own, since they are needed before the first element is written. What a convolution takes in becomes part of its
@@ -156,6 +156,37 @@ static int join_backward(cn_graph *g, int node, bool exact)
   return status < 0 ? status : 1;
 }
 
+/* Does a value stand before node `at`? */
+static bool is_before(const cn_graph *g, int value, int at)
+{
+  return value < 0 || g->values[value].kind != CNI_VALUE_RESULT || g->values[value].node < at;
+}
+
+/* native_batch_norm_backward of what a relu lets through of the sum of two gradients: that sum, which others may want,
+ * is made on the way. The node stands where the gate stood, since they may stand behind that. */
+static int join_sum(cn_graph *g, int node, bool exact)
+{
+  const cni_gnode *n = &g->nodes[node], *gate = maker(g, n->in[0], CNI_OP_pointwise);
+  int result, gradient, gated = n->in[0], made[CNI_MAX_RESULTS], own[3];
+  (void)exact; /* each number is rounded where it was */
+  if (!is_gate(gate, &result, &gradient) || !fits(g, n->in[1], CNI_OP_batch_norm_add_relu_backward, false)) return 0;
+  int at = g->values[gated].node;
+  const cni_gnode *sum = maker(g, gradient, CNI_OP_add);
+  if (!sum || sum->nin != 2 || !is_plain_sum(&sum->args[2]) || only_reader(g, gradient) != at) return 0;
+  int in[] = {sum->in[0], sum->in[1], result, n->in[1], n->in[2], n->in[3], n->in[4]};
+  for (int k = 0; k < 7; k++)
+    if (!is_before(g, in[k], at) || (k < 4 && !cni_same_type(&g->types, in[k], gated))) return 0;
+  cn_value args[9] = {{0}};
+  args[7] = n->args[5], args[8] = n->args[6];
+  for (int k = 0; k < 3; k++) own[k] = n->out[k];
+  int status = add_before(g, at, CNI_OP_batch_norm_add_relu_backward, args, 9, in, 7, made);
+  if (status < 0 || !cni_same_type(&g->types, gated, made[3])) return status < 0 ? status : 0;
+  for (int k = 0; k < 3 && status >= 0; k++)
+    if (cn_graph_users(NULL, g, own[k]) > 0) status = cn_graph_replace(g, own[k], made[k]);
+  if (status >= 0) status = cn_graph_replace(g, gated, made[3]);
+  return status < 0 ? status : 1;
+}
+
 /* ---- convolutions ---- */
 
 /* Does a value follow from states alone that runs leave as they are, by few plain nodes? */
@@ -257,7 +288,8 @@ static const struct rule {
   int (*join)(cn_graph *g, int node, bool exact); /* 1: the node became part of another; 0: it stays */
 } rules[] = {{CNI_OP_conv2d, join_convolution},
              {CNI_OP_native_batch_norm, join_forward},
-             {CNI_OP_native_batch_norm_backward, join_backward}};
+             {CNI_OP_native_batch_norm_backward, join_backward},
+             {CNI_OP_native_batch_norm_backward, join_sum}};
 
 int cni_norms_join(cn_graph *g, bool exact)
 {

@@ -5,7 +5,8 @@
  * computed in. N says which way: FORWARD and the two backward ones are three kernels, sums of pieces of a channel, their
  * join to statistics or coefficients per channel, and one pass that applies those; RUNNING is that pass alone, with a
  * mean and a variance that are given. GATED is the gradient of a relu behind the norm, too: whether it let an element
- * through is found again from x.
+ * through is found again from x. JOINED makes the sums alone, of a gradient in two parts that comes through a relu whose
+ * result is there, and leaves that gradient.
  * Invariants: sums are the same every time; a gate opens where relu(x * scale + shift) was above 0, since forward and
  * backward make scale and shift of the same rounded statistics by the same operations. */
 #include "codegen/device.cuh"
@@ -15,12 +16,14 @@ typedef wide_of<T0>::type A;
 /* V: neighbours of one channel that are read at once; H: neighbouring channels, fewer, since each has numbers of its own
  * in registers, and threads that wait for memory are worth more than long reads. */
 enum { WARPS = THREADS / 32, V = 16 / sizeof(T0), H = 8 / sizeof(T0) };
-enum { FORWARD, BACKWARD, GATED, RUNNING };
-#define BACK (N == BACKWARD || N == GATED)
+enum { FORWARD, BACKWARD, GATED, RUNNING, JOINED };
+#define BACK (N == BACKWARD || N == GATED || N == JOINED)
 
 struct channel_job {
   const T0 *x, *g, *r;         /* g: of backward; r: added before relu, or NULL */
   T0 *y;
+  const T0 *other, *result;    /* JOINED: g's other part, and what the relu gave */
+  T0 *total;                   /* ... what it lets through of both */
   const A *mean, *rstd;        /* (channels): what is applied, and of backward */
   const T1 *w, *b;             /* (channels) or NULL */
   const T1 *running_mean, *running_var;
@@ -88,21 +91,42 @@ FN extent extent_of(const channel_job &p)
   return extent{begin, begin + p.piece < count ? begin + p.piece : count};
 }
 
+/* M neighbours on their way: of x and of the gradient, with what makes it. */
+template <int M> struct elements {
+  pack<T0, M> x, g, other, result;
+};
+template <int M> FN void fetch(elements<M> &e, const channel_job &p, i64 at)
+{
+  e.x = *(const pack<T0, M> *)(p.x + at);
+  if (BACK) e.g = *(const pack<T0, M> *)(p.g + at);
+  if (N != JOINED) return;
+  e.other = *(const pack<T0, M> *)(p.other + at);
+  e.result = *(const pack<T0, M> *)(p.result + at);
+}
+/* The gradient is whole after this: the sum is rounded, and left, as an addition and a gate behind it would. */
+template <int M> FN void join_parts(elements<M> &e, const channel_job &p, i64 at)
+{
+  if (N != JOINED) return;
+#pragma unroll
+  for (int i = 0; i < M; i++)
+    e.g.v[i] = put<T0>(get(e.result.v[i]) <= 0 ? (A)0 : (A)(get(e.g.v[i]) + get(e.other.v[i])));
+  *(pack<T0, M> *)(p.total + at) = e.g;
+}
+template <int M> FN A gradient_of(const elements<M> &e, int i) { return BACK ? (A)get(e.g.v[i]) : (A)0; }
+
 /* `many` rows from `at` on, `apart` elements apart, of which `there` are: all are read before any is added. */
 template <int many> FN void add_rows(sums *a, const channel_job &p, i64 at, i64 apart, int there)
 {
-  pack<T0, H> x[many], g[many];
+  elements<H> e[many];
+#pragma unroll
+  for (int k = 0; k < many; k++)
+    if (k < there) fetch(e[k], p, at + k * apart);
 #pragma unroll
   for (int k = 0; k < many; k++) {
     if (k >= there) continue;
-    x[k] = *(const pack<T0, H> *)(p.x + at + k * apart);
-    if (BACK) g[k] = *(const pack<T0, H> *)(p.g + at + k * apart);
-  }
+    join_parts(e[k], p, at + k * apart);
 #pragma unroll
-  for (int k = 0; k < many; k++) {
-    if (k >= there) continue;
-#pragma unroll
-    for (int i = 0; i < H; i++) add(a[i], get(x[k].v[i]), BACK ? (A)get(g[k].v[i]) : (A)0);
+    for (int i = 0; i < H; i++) add(a[i], get(e[k].x.v[i]), gradient_of(e[k], i));
   }
 }
 
@@ -163,7 +187,11 @@ KERNEL(channel_column_sums, channel_job)
 #pragma unroll
     for (int k = 0; k < AT_ONCE; k++) {
       const i64 at = (row + k * WARPS) * p.channels + channel;
-      if (row + k * WARPS < e.end) add(a, get(p.x[at]), BACK ? (A)get(p.g[at]) : (A)0);
+      if (row + k * WARPS >= e.end) continue;
+      elements<1> v;
+      fetch(v, p, at);
+      join_parts(v, p, at);
+      add(a, get(v.x.v[0]), gradient_of(v, 0));
     }
     s += (f64)a.s, q += (f64)a.q;
     a.s = a.q = 0;
@@ -181,23 +209,23 @@ FN i64 quotient(i64 n, i64 by) { return (u64)(n | by) >> 32 ? n / by : (i64)((u3
 /* The sums over runs of M neighbours that fall to this thread: of one channel, in planes of `inner` elements. */
 template <int M> FN void add_planes(sums &a, f64 &s, f64 &q, const channel_job &p, i64 channel, extent e)
 {
-  enum { AT_ONCE = M > 1 ? 4 : 8 };
+  enum { AT_ONCE = N == JOINED ? 2 : M > 1 ? 4 : 8 };
   const i64 runs = p.inner / M, last = e.end / M;
   for (i64 first = e.begin / M + threadIdx.x; first < last; first += AT_ONCE * THREADS) {
-    pack<T0, M> x[AT_ONCE], g[AT_ONCE];
+    elements<M> v[AT_ONCE];
+    i64 at[AT_ONCE];
 #pragma unroll
     for (int k = 0; k < AT_ONCE; k++) {
       const i64 run = first + k * THREADS, plane = quotient(run, runs);
-      const i64 at = (plane * p.channels + channel) * p.inner + (run - plane * runs) * M;
-      if (run >= last) continue;
-      x[k] = *(const pack<T0, M> *)(p.x + at);
-      if (BACK) g[k] = *(const pack<T0, M> *)(p.g + at);
+      at[k] = (plane * p.channels + channel) * p.inner + (run - plane * runs) * M;
+      if (run < last) fetch(v[k], p, at[k]);
     }
 #pragma unroll
     for (int k = 0; k < AT_ONCE; k++) {
       if (first + k * THREADS >= last) continue;
+      join_parts(v[k], p, at[k]);
 #pragma unroll
-      for (int i = 0; i < M; i++) add(a, get(x[k].v[i]), BACK ? (A)get(g[k].v[i]) : (A)0);
+      for (int i = 0; i < M; i++) add(a, get(v[k].x.v[i]), gradient_of(v[k], i));
     }
     s += (f64)a.s, q += (f64)a.q;
     a.s = a.q = 0;
