@@ -75,11 +75,25 @@ if(CAIRN_CUDA_BUILT AND CMAKE_SYSTEM_NAME STREQUAL "Linux")
   target_compile_definitions(simt PRIVATE SIMT_FOLDER="${PROJECT_SOURCE_DIR}/tests/simt")
   set_target_properties(simt PROPERTIES C_VISIBILITY_PRESET hidden
     LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/simt)
-  foreach(name libcuda.so.1 libnvrtc.so.13 libcublasLt.so.13 libcudnn.so.9 libcufft.so.12)
+  foreach(name libcuda.so.1 libnvrtc.so.13 libcublasLt.so.13 libcudnn.so.9 libcufft.so.12
+      libcusolver.so.12 libcublas.so.13)
     add_custom_command(TARGET simt POST_BUILD
       COMMAND ${CMAKE_COMMAND} -E create_symlink libsimt.so ${PROJECT_BINARY_DIR}/tests/simt/${name})
   endforeach()
   add_dependencies(test_cuda simt cairn_cuda)
+  find_library(CAIRN_TEST_LAPACK NAMES openblas lapack)
+  mark_as_advanced(CAIRN_TEST_LAPACK)
+  if(CAIRN_TEST_LAPACK AND EXISTS ${CAIRN_CUDA_INCLUDE}/cusolverDn.h)
+    add_library(simt_solver SHARED ${PROJECT_SOURCE_DIR}/tests/simt/solver.c)
+    target_include_directories(simt_solver SYSTEM PRIVATE ${CAIRN_CUDA_INCLUDE})
+    target_link_libraries(simt_solver PRIVATE ${CAIRN_TEST_LAPACK})
+    set_target_properties(simt_solver PROPERTIES C_VISIBILITY_PRESET hidden OUTPUT_NAME cusolver
+      SUFFIX ".so.12" LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/simt/solver)
+    add_custom_command(TARGET simt_solver POST_BUILD
+      COMMAND ${CMAKE_COMMAND} -E create_symlink libcusolver.so.12
+        ${PROJECT_BINARY_DIR}/tests/simt/solver/libcublas.so.13)
+    add_dependencies(test_emulated_solver simt_solver simt cairn_cuda)
+  endif()
   if(CAIRN_CUDNN_INCLUDE)
     add_library(simt_dnn SHARED ${PROJECT_SOURCE_DIR}/tests/simt/dnn.c)
     target_include_directories(simt_dnn SYSTEM PRIVATE ${CAIRN_CUDA_INCLUDE} ${CAIRN_CUDNN_INCLUDE})

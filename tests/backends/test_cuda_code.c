@@ -86,6 +86,8 @@ static const struct variant {
     {{.file = "factor.cu"}, 128},
     {{.file = "spectrum.cu"}, 168},
     {{.file = "matrix_exp.cu"}, 128},
+    {{.file = "solver.cu", .types = {CN_F32}}, 80},
+    {{.file = "solver.cu", .types = {CN_F64}}, 80},
     {{.file = "linear_step.cu", .entry = "linear_row", .types = {CN_BF16}, .op = "1", .number = 3}, 144},
     {{.file = "linear_step.cu", .entry = "linear_row", .types = {CN_BF16}, .op = "1", .number = 12}, 248},
     {{.file = "linear_step.cu", .entry = "linear_rows", .types = {CN_F32}, .op = "4", .number = 8}, 128},

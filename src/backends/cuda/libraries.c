@@ -10,6 +10,7 @@
 #include "dnn.h"
 #include "fft.h"
 #include "plugin.h"
+#include "solver.h"
 
 /* Names of functions and where their pointers go, as offsets into a table of pointers. */
 typedef struct entry {
@@ -192,5 +193,40 @@ const cni_cuda_fft_table *cni_cuda_fft(void)
 {
   pthread_once(&fft_once, load_fft);
   return has_fft ? &fft : NULL;
+}
+#endif
+
+#ifdef CNI_HAVE_CUSOLVER_H
+#define SOLVER_ENTRY(f) {#f, offsetof(cni_cuda_solver_table, f)},
+#define BLAS_ENTRY(f) {#f, offsetof(cni_cuda_blas_table, f)},
+static const entry solver_entries[] = {CNI_CUDA_SOLVER(SOLVER_ENTRY){NULL, 0}};
+static const entry blas_entries[] = {CNI_CUDA_BLAS(BLAS_ENTRY){NULL, 0}};
+static cni_cuda_solver_table solver;
+static cni_cuda_blas_table blas;
+static bool has_solver, has_blas;
+static pthread_once_t solver_once = PTHREAD_ONCE_INIT, blas_once = PTHREAD_ONCE_INIT;
+
+static void load_solver(void)
+{
+  static const char *const names[] = {"libcusolver.so.12", "libcusolver.so.11", "libcusolver.so", NULL};
+  has_solver = fill(&solver, solver_entries, names);
+}
+
+static void load_blas(void)
+{
+  static const char *const names[] = {"libcublas.so.13", "libcublas.so.12", "libcublas.so", NULL};
+  has_blas = fill(&blas, blas_entries, names);
+}
+
+const cni_cuda_solver_table *cni_cuda_solver(void)
+{
+  pthread_once(&solver_once, load_solver);
+  return has_solver ? &solver : NULL;
+}
+
+const cni_cuda_blas_table *cni_cuda_blas(void)
+{
+  pthread_once(&blas_once, load_blas);
+  return has_blas ? &blas : NULL;
 }
 #endif
