@@ -238,10 +238,44 @@ static int deliver(walk *w, cni_node *n, int index, cn_tensor *g)
 
 /* ---- leaves and kept gradients ---- */
 
-/* A gradient that nobody else holds may become the leaf's own; others are copied, since later ones are added in
- * place. */
-static cn_tensor *own_gradient(cn_tensor *g, bool create)
+static bool lies_so(const cn_desc *d, const int64_t *strides)
 {
+  for (int i = 0; i < d->ndim; i++)
+    if (d->shape[i] != 1 && d->strides[i] != strides[i]) return false;
+  return true;
+}
+
+/* Memory of g's shape in an order that code sees: as the view of a row-major tensor. Borrowed; NULL on failure. */
+static cn_tensor *view_of_room(const cn_desc *d, const int64_t *strides)
+{
+  int64_t dims[CN_MAX_DIMS], back[CN_MAX_DIMS], shape[CN_MAX_DIMS];
+  for (int i = 0; i < d->ndim; i++) {
+    int k = i;
+    for (; k > 0 && strides[dims[k - 1]] < strides[i]; k--) dims[k] = dims[k - 1];
+    dims[k] = i;
+  }
+  for (int i = 0; i < d->ndim; i++) {
+    shape[i] = d->shape[dims[i]];
+    back[dims[i]] = i;
+  }
+  cn_empty_opts o = {.size = sizeof o, .dtype = (cn_dtype)d->dtype, .device = d->device};
+  return cn_permute(cn_empty_with(shape, (size_t)d->ndim, &o), back, (size_t)d->ndim);
+}
+
+static cn_tensor *in_order(cn_tensor *g, const int64_t *strides, bool create)
+{
+  const cn_desc *d = &g->d;
+  cn_tensor *room = create || cni_state()->capture
+                      ? view_of_room(d, strides)
+                      : cni_scope_add(cni_tensor_new(d->device, d->dtype, d->ndim, d->shape, strides));
+  return room ? cni_scope_take(cn_copy_(room, g)) : NULL;
+}
+
+/* A leaf's gradient lies in memory as the leaf does (strides; NULL: as it comes). One that nobody else holds may become
+ * the leaf's own; others are copied, since later ones are added in place. */
+static cn_tensor *own_gradient(cn_tensor *g, const int64_t *strides, bool create)
+{
+  if (strides && !lies_so(&g->d, strides)) return in_order(g, strides, create);
   if (create) return cni_tensor_keep(g);
   return may_write(g) ? cni_tensor_keep(g) : cni_scope_take(cn_clone(g));
 }
@@ -255,10 +289,10 @@ static pthread_mutex_t *lock_of(const cni_node *n)
   return &locks[((uintptr_t)n >> 6) % (sizeof locks / sizeof *locks)];
 }
 
-static int accumulate(cn_tensor **into, cn_tensor *g, bool create)
+static int accumulate(cn_tensor **into, cn_tensor *g, const int64_t *strides, bool create)
 {
   if (!*into) {
-    *into = own_gradient(g, create);
+    *into = own_gradient(g, strides, create);
     return *into ? CN_OK : cn_err();
   }
   if (!create && !(*into)->node) return cn_add_inplace_with(*into, g, &plainly) ? CN_OK : cn_err();
@@ -305,7 +339,8 @@ static int settle(walk *w, cni_node *n, int index, cn_tensor **g)
   pthread_mutex_t *lock = lock_of(n);
   pthread_mutex_lock(lock);
   cni_extra *extra = cni_node_extra(n);
-  status = extra ? accumulate(&extra->grads[index], *g, b->create) : CN_ERR_MEMORY;
+  const int64_t *strides = n->kind == CNI_NODE_LEAF ? n->words + n->meta[0].ndim : NULL;
+  status = extra ? accumulate(&extra->grads[index], *g, strides, b->create) : CN_ERR_MEMORY;
   cn_tensor *whole = !status && extra->nhooks ? cni_tensor_keep(extra->grads[index]) : NULL;
   pthread_mutex_unlock(lock);
   if (whole) status = run_hooks(n, ~index, &whole); /* without the lock: they may look at the gradient, and drop it */

@@ -38,10 +38,13 @@ cni_node *cni_node_new(enum cni_node_kind kind, int nin, int nout, const cn_valu
 
 cni_node *cni_leaf_new(const cn_tensor *t)
 {
-  cni_node *n = cni_node_new(CNI_NODE_LEAF, 0, 1, NULL, 0, (size_t)t->d.ndim);
+  const cn_desc *d = &t->d;
+  cni_node *n = cni_node_new(CNI_NODE_LEAF, 0, 1, NULL, 0, (size_t)d->ndim * 2);
   if (!n) return NULL;
   int64_t *words = n->words;
-  cni_node_meta(n, 0, &t->d, &words);
+  cni_node_meta(n, 0, d, &words);
+  if (cni_is_dense(d->ndim, d->shape, d->strides)) memcpy(words, d->strides, (size_t)d->ndim * sizeof *words);
+  else cni_contiguous_strides(d->ndim, d->shape, words);
   n->captured = cni_state()->capture != NULL;
   return n;
 }

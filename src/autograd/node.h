@@ -61,7 +61,7 @@ typedef struct cni_node {
   cni_saved *saved;       /* nin inputs, then nout results */
   cn_meta *meta;          /* likewise */
   cn_value *args;
-  int64_t *words; /* room for the shapes of metas */
+  int64_t *words; /* room for the shapes of metas; LEAF: then the strides that its gradient has */
   cni_extra *_Atomic extra; /* owned; NULL usually */
   struct cni_context_data *context; /* FUNCTION: owned */
 } cni_node;
