@@ -236,9 +236,12 @@ typedef struct program {
 /* The results of the call, from those of the graph and what they show. */
 static int give_results(const cni_executable *p, cn_compile_call *call, cn_tensor *const *made)
 {
+  bool inference = cni_state()->inference;
   for (size_t i = 0; i < p->nresults; i++) {
-    call->outputs[i] = cni_is_seen(&p->seen[i]) ? cni_seen_make(&p->seen[i], call) : *made++;
+    bool seen = cni_is_seen(&p->seen[i]);
+    call->outputs[i] = seen ? cni_seen_make(&p->seen[i], call) : *made++;
     if (!call->outputs[i]) return cn_err();
+    if (!seen && inference) call->outputs[i]->inference = true;
   }
   return CN_OK;
 }

@@ -47,10 +47,21 @@ void cni_executable_release(cni_executable *p)
   cni_free(p, sizeof *p);
 }
 
+/* Do the states lie in memory as they did? Results and gradients follow their order. */
+static bool states_lie_alike(const cn_graph *g)
+{
+  for (size_t i = 0; i < g->nstates; i++) {
+    const cni_gvalue *v = &g->values[g->states[i].value];
+    const cn_desc *d = &g->states[i].tensor->d;
+    if (v->has_strides ? !cni_in_order(d, v->strides) : !cni_is_contiguous(d->ndim, d->shape, d->strides)) return false;
+  }
+  return true;
+}
+
 bool cni_executable_holds(const cni_executable *p)
 {
   if (!cni_depends_hold(&p->depends)) return false;
-  return !p->forward || (cni_states_hold(p->forward) && cni_leaves_hold(p->forward));
+  return !p->forward || (cni_states_hold(p->forward) && states_lie_alike(p->forward) && cni_leaves_hold(p->forward));
 }
 
 const char *cni_executable_conflict(const cni_executable *p, const cn_compile_call *call)

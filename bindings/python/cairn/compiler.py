@@ -4,10 +4,12 @@ Place in the flow: a call's arguments are taken apart into tensors, floats (inpu
 the function asks for their values) and the rest; the rest, and what the function refers to outside (modules,
 optimisers, tensors, plain constants), has a number, its key; _C.CompiledBase finds the program of that key and of the
 tensors' kinds, or captures one by calling the function with tensors that have no values. What else Python reads while
-it is captured is baked in, as in jax.jit.
+it is captured is baked in, as in jax.jit, and so are attributes that the function itself sets (a counter).
 """
 from __future__ import annotations
 
+import copy
+import dataclasses
 import functools
 import types
 import weakref
@@ -16,6 +18,7 @@ from typing import Any, Callable, Iterable, Iterator, TypeVar, overload
 from . import _C, nn
 from ._arguments import only_speed, place_of, refused
 from ._control import host_call
+from ._refers import CONSTANTS, reads, referred
 from ._tensor import Tensor
 from ._weak import Weak, watched
 from .optim.optimizer import Optimizer
@@ -25,9 +28,9 @@ __all__ = ["allow_in_graph", "assume_constant_result", "compile", "cudagraph_mar
 
 _Code = TypeVar("_Code", bound=Callable[..., Any])
 _Result = TypeVar("_Result")
-_CONSTANTS = (bool, int, float, complex, str, bytes, type(None), _C.dtype, _C.device)
 _MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 _BACKENDS = ("inductor", "cairn", "cudagraphs")
+_MOST_KEYS = 256  # that are remembered, more than a function has programs
 
 
 # ---- nested values: their tensors, and the rest ----
@@ -56,7 +59,23 @@ def _mapped(tree: Any, is_leaf: Callable[[Any], bool], leaf: Callable[[Any], Any
     if isinstance(tree, (list, tuple)):
         several = [_mapped(value, is_leaf, leaf) for value in tree]
         return several if type(tree) is list else tuple(several) if type(tree) is tuple else _remade(tree, several)
+    if _is_record(tree):
+        made = object.__new__(type(tree))  # not by the copy module, whose code asks for types: see _weak.watched
+        getattr(made, "__dict__", {}).update(getattr(tree, "__dict__", {}))
+        for name, value in _fields(tree):
+            object.__setattr__(made, name, _mapped(value, is_leaf, leaf))
+        return made
     return tree
+
+
+def _is_record(tree: Any) -> bool:
+    """Is it an object of a dataclass? Its fields are looked at, as elements of a container are."""
+    return hasattr(type(tree), "__dataclass_fields__") and not isinstance(tree, (Tensor, nn.Module, _C.CompiledBase))
+
+
+def _fields(record: Any) -> list[tuple[str, Any]]:
+    return [(field.name, getattr(record, field.name)) for field in dataclasses.fields(record)
+            if hasattr(record, field.name)]
 
 
 def _remade(like: Any, values: Any) -> Any:
@@ -64,7 +83,11 @@ def _remade(like: Any, values: Any) -> Any:
     try:
         return type(like)(values)
     except TypeError:
-        return values
+        if not isinstance(like, dict):
+            return values
+    made = copy.copy(like)  # a defaultdict, which has more than its items
+    made.update(values)
+    return made
 
 
 def _is_tensor(value: Any) -> bool:
@@ -118,70 +141,29 @@ class _Same:
         return isinstance(other, _Same) and other.value is self.value
 
 
-def _key(tree: Any, outside: bool) -> Any:
+def _key(tree: Any, outside: bool, names: set[str]) -> Any:
     """What a program depends on of a value, hashable. Tensors among the arguments are looked at below; those outside
-    are known by identity."""
+    are known by identity. names: attributes of modules that count."""
     if isinstance(tree, Tensor):
         return _Same(tree) if outside else Tensor
     if isinstance(tree, _Float):
         return _Float
     if isinstance(tree, nn.Module):
-        return _C._module_key(tree)
+        return _C._module_key(tree, names)
     if isinstance(tree, Optimizer):
         return (_Same(tree), tree._program_key())
     if isinstance(tree, dict):
-        return (dict, tuple((key, _key(value, outside)) for key, value in tree.items()))
+        return (dict, tuple((key, _key(value, outside, names)) for key, value in tree.items()))
     if isinstance(tree, (list, tuple)):
-        return (type(tree), tuple(_key(value, outside) for value in tree))
-    if isinstance(tree, _CONSTANTS):
+        return (type(tree), tuple(_key(value, outside, names) for value in tree))
+    if isinstance(tree, CONSTANTS):
         return (type(tree), tree)
+    if _is_record(tree):
+        return (type(tree), tuple(_key(value, outside, names) for _, value in _fields(tree)))
     return _Same(tree)
 
 
-# ---- what a function refers to ----
-def _names(code: types.CodeType) -> set[str]:
-    """The global names in a function and those inside of it."""
-    found = set(code.co_names)
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            found |= _names(constant)
-    return found
-
-
-def _worth_watching(value: Any) -> bool:
-    if isinstance(value, (list, tuple)):
-        return len(value) <= 100 and all(_worth_watching(one) for one in value)
-    return isinstance(value, (nn.Module, Tensor, Optimizer) + _CONSTANTS)
-
-
-def _watched(fn: Any) -> list[Callable[[], Any]]:
-    """How to look at each value that a function finds outside of its arguments, where a program can depend on it. What
-    is of another kind when the function is compiled is baked in."""
-    if isinstance(fn, functools.partial):
-        return _watched(fn.func)
-    if isinstance(fn, nn.Module):
-        return [lambda: fn]
-    found: list[Callable[[], Any]] = []
-    owner = getattr(fn, "__self__", None)
-    if owner is None and not hasattr(fn, "__code__"):  # an object that can be called
-        owner = fn
-    if isinstance(owner, nn.Module):
-        found.append(lambda: owner)
-    elif owner is not None:  # numbers there may be counters: they are baked in
-        attributes = getattr(owner, "__dict__", {})
-        found += [functools.partial(attributes.get, name) for name, value in attributes.items()
-                  if isinstance(value, (nn.Module, Tensor, Optimizer, bool, str))]
-    fn = getattr(fn, "__func__", fn)
-    code = getattr(fn, "__code__", None)
-    if code is None:
-        return found
-    found += [functools.partial(getattr, cell, "cell_contents", None) for cell in fn.__closure__ or ()
-              if _worth_watching(getattr(cell, "cell_contents", None))]
-    found += [functools.partial(fn.__globals__.get, name) for name in sorted(_names(code))
-              if name in fn.__globals__ and _worth_watching(fn.__globals__[name])]
-    return found
-
-
+# ---- attributes of modules ----
 def _modules(value: Any) -> list[nn.Module]:
     """The modules whose attributes code may set: one and those below it."""
     return list(value.modules()) if isinstance(value, nn.Module) else []
@@ -218,19 +200,48 @@ class _Compiled:
         name = getattr(self._fn, "__qualname__", None) or type(self._fn).__name__
         self._programs = _C.CompiledBase(name, self._fullgraph)
         self._numbers: dict[Any, int] = {}
-        self._watched = _watched(self._fn)
+        self._last = 0  # number that was given
+        self._watched = referred(self._fn)
+        self._reads: set[str] = set()  # names of attributes that its code mentions
+        self._own: set[str] = set()  # attributes and variables that it sets itself
+        self._names: set[str] = set()  # of attributes that count: the former without the latter
+        self._note_reads(self._below())
         self._floats: dict[Any, set[int]] = {}  # for each form of arguments: the floats that the function reads
         self._before: list[Callable[[], None]] = []
-        self._modules: list[nn.Module] = []  # kept, so that no other gets their address
+        self._noted: list[tuple[Callable[[], dict[str, Any]], dict[str, Any]]] = []
+        self._modules: dict[int, nn.Module] = {}  # kept, so that no other gets their address
+
+    def _whole_key(self, arguments: Any) -> Any:
+        """What a program depends on besides tensors. arguments: that of the arguments."""
+        return (arguments, *[_key(look(), True, self._names) for name, look in self._watched if self._counts(name)])
+
+    def _counts(self, name: str) -> bool:
+        """Do programs depend on what it refers to by this name (see referred)?"""
+        return name in self._names or ((name == "self" or " " in name) and name not in self._own)
+
+    def _below(self) -> list[nn.Module]:
+        """The modules that it refers to, and all parts of them."""
+        return [value for _, look in self._watched for value in _modules(look())]
+
+    def _note_reads(self, modules: list[nn.Module]) -> None:
+        self._reads |= reads(self._fn, modules)
+        self._names = self._reads - self._own
 
     def _number(self, arguments: Any) -> int:
-        """The number of what a program depends on besides tensors."""
-        key = (arguments, *[_key(look(), True) for look in self._watched])
+        """The number of a key."""
+        key = self._whole_key(arguments)
         number = self._numbers.get(key)
         if number is None:
-            number = self._numbers[key] = len(self._numbers)
-            self._modules += [m for m in (look() for look in self._watched) if isinstance(m, nn.Module)]
+            self._last += 1
+            number = self._last
+            self._remember(key, number)
+            self._modules.update((id(m), m) for m in (look() for _, look in self._watched) if isinstance(m, nn.Module))
         return number
+
+    def _remember(self, key: Any, number: int) -> None:
+        if len(self._numbers) == _MOST_KEYS:
+            del self._numbers[next(iter(self._numbers))]  # its program went long ago
+        self._numbers[key] = number
 
     def _prepared(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], int, Callable[..., Any]]:
         """The tensors and floats of a call, its key's number, and what computes it from other tensors."""
@@ -238,35 +249,58 @@ class _Compiled:
         if not kwargs and all(type(value) is Tensor for value in args):  # most calls
             given += args
             number = self._number(len(args))
-            return given, number, functools.partial(self._compute, args, kwargs, None)
+            return given, number, functools.partial(self._compute, args, kwargs, None, len(args), number)
         floats: list[_Float] = []
 
         def taken(value: float) -> _Float:
             floats.append(_Float(value, len(floats)))
             return floats[-1]
         tree = _mapped((args, kwargs), lambda value: type(value) is float, taken)
-        form = _key(tree, False)
+        form = _key(tree, False, self._names)
         read = self._floats.setdefault(form, set())
         if read:
             tree = _mapped(tree, lambda value: isinstance(value, _Float) and value.number in read, lambda f: f.value)
         _mapped(tree, _is_given, lambda value: given.append(value.value if isinstance(value, _Float) else value))
-        number = self._number((form, _key(tree, False)) if read else form)
-        return given, number, functools.partial(self._compute, tree[0], tree[1], read)
+        arguments = (form, _key(tree, False, self._names)) if read else form
+        number = self._number(arguments)
+        return given, number, functools.partial(self._compute, tree[0], tree[1], read, arguments, number)
 
-    def _compute(self, args: tuple[Any, ...], kwargs: dict[str, Any], read: set[int] | None,
-                 given: list[Tensor]) -> tuple[list[Tensor], Any]:
-        """What a call computes, from other tensors: see _called. read: gets the floats that the function reads."""
+    def _compute(self, args: tuple[Any, ...], kwargs: dict[str, Any], read: set[int] | None, arguments: Any,
+                 number: int, given: list[Tensor]) -> tuple[list[Tensor], Any]:
+        """What a call computes, from other tensors: see _called. read: gets the floats that the function reads;
+        arguments, number: of its key."""
         if not _C._tracing():  # it could not be captured: attributes that were set on the way have no values
             for restore in self._before:
                 restore()
             self._before = []
             return _called(self._fn, args, kwargs, self._as_they_are(args, kwargs, given))
         if not self._before:  # a function with sizes that depend on data is captured several times in one call
-            self._before = [_attributes(value) for look in self._watched for value in _modules(look())]
+            modules = self._below()
+            self._before = [_attributes(value) for value in modules]
+            looks = [functools.partial(_C._attribute_keys, value) for value in modules] + [self._variables]
+            self._noted = [(look, look()) for look in looks]
         try:
-            return self._captured(args, kwargs, read, given)
+            result = self._captured(args, kwargs, read, given)
         except _C.CaptureError as error:
             raise _C.CaptureError("%s (%s)" % (error, place_of(error))) from None
+        if self._sets_more():  # or its code, or that of its parts, is another
+            self._remember(self._whole_key(arguments), number)
+        return result
+
+    def _variables(self) -> dict[str, Any]:
+        """The keys of what it refers to that code can set."""
+        found = [(name, look()) for name, look in self._watched]
+        return {name: _key(value, True, self._names) for name, value in found
+                if not isinstance(value, (nn.Module, Tensor, Optimizer))}
+
+    def _sets_more(self) -> bool:
+        """Has the function that was captured set what was part of its key? It is no longer: a counter would be another
+        in each call. True also where it has other code by now."""
+        set_now = {name for look, before in self._noted for name, key in look().items() if before.get(name) != key}
+        known = self._names
+        self._own |= set_now
+        self._note_reads(self._below())
+        return bool(set_now) or self._names != known
 
     @staticmethod
     def _as_they_are(args: Any, kwargs: Any, given: list[Tensor]) -> Iterator[Any]:
@@ -322,10 +356,14 @@ class _Compiled:
         return _Compiled, (self._fn, self._fullgraph)
 
     def __get__(self, owner: Any, kind: Any = None) -> Any:
-        """A method: bound, and compiled for each object."""
+        """A method: bound, and compiled for each object, which keeps it."""
         if owner is None:
             return self
-        return _Compiled(self._fn.__get__(owner, kind), self._fullgraph)
+        methods = getattr(owner, "__dict__", {}).setdefault("_compiled_methods", {})
+        name = self._fn.__qualname__
+        if name not in methods:
+            methods[name] = _Compiled(self._fn.__get__(owner, kind), self._fullgraph)
+        return methods[name]
 
     def _explained(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
         return self._again(self._programs.explain, args, kwargs)

@@ -262,6 +262,7 @@ int cnpy_add_profiles(PyObject *module); /* profile.c */
 int cnpy_add_code(PyObject *module); /* code.c */
 int cnpy_add_limits(PyObject *module);  /* limits.c */
 int cnpy_add_compile(PyObject *module); /* compile.c */
+extern PyMethodDef cnpy_compile_key_functions[];
 int cnpy_add_control(PyObject *module); /* control.c */
 int cnpy_add_lists(PyObject *module);   /* lists.c */
 int cnpy_add_graph(PyObject *module);   /* graph.c */

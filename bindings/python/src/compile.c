@@ -227,20 +227,6 @@ static PyObject *tracing(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
   return PyBool_FromLong(cn_tracing());
 }
 
-/* _module_key(module) -> bytes: others where parameters, buffers, parts or modes are. */
-static PyObject *module_key(PyObject *Py_UNUSED(self), PyObject *module)
-{
-  uint64_t few[512];
-  if (!cnpy_is_module(module)) return cnpy_fail(PyExc_TypeError, "expected a module");
-  size_t n = cn_module_key(few, sizeof few, cnpy_m(module));
-  void *all = n <= sizeof few ? few : PyMem_Malloc(n);
-  if (!all) return PyErr_NoMemory();
-  if (all != few) cn_module_key(all, n, cnpy_m(module));
-  PyObject *result = PyBytes_FromStringAndSize(all, (Py_ssize_t)n);
-  if (all != few) PyMem_Free(all);
-  return result;
-}
-
 cn_tensor *cnpy_weak_input(PyObject *o)
 {
   PyObject *t = PyObject_GetAttrString(o, "_tensor");
@@ -269,7 +255,6 @@ static PyMethodDef functions[] = {
   {"_compile_stats_reset", reset_stats, METH_NOARGS, "They begin at 0 again."},
   {"_tracing", tracing, METH_NOARGS, "Is a graph being captured in this thread?"},
   {"_set_weak_class", set_weak_class, METH_O, "The class of floats that are inputs of a graph."},
-  {"_module_key", module_key, METH_O, "Bytes that are others where the module's tensors, parts or modes are."},
   {NULL, NULL, 0, NULL},
 };
 static PyType_Slot compiled_slots[] = {{Py_tp_new, (void *)compiled_new},
@@ -282,5 +267,6 @@ static PyType_Spec compiled_spec = {"cairn._C.CompiledBase", sizeof(cnpy_holder)
 
 int cnpy_add_compile(PyObject *module)
 {
-  return cnpy_add_type(module, &compiled_spec) ? PyModule_AddFunctions(module, functions) : -1;
+  if (!cnpy_add_type(module, &compiled_spec) || PyModule_AddFunctions(module, functions)) return -1;
+  return PyModule_AddFunctions(module, cnpy_compile_key_functions);
 }

@@ -1,4 +1,5 @@
-/* nn.h: what the files of modules share: nn.c, nn_attr.c, nn_class.c, nn_tree.c, nn_init.c, nn_packed.c. */
+/* nn.h: what the files of modules share: nn.c, nn_attr.c, nn_class.c, nn_tree.c, nn_init.c, nn_packed.c,
+ * compile_key.c. */
 #ifndef CAIRN_PY_NN_H
 #define CAIRN_PY_NN_H
 
