@@ -221,7 +221,7 @@ typedef struct cn_loader_opts {
   void *payload;      /* of collate */
   const cn_sampler *sampler; /* copied and taken over; instead of shuffle */
   /* Batches for a device are made in memory that it reads by itself, where it has such (cn_pin_memory): workers put
-   * them there, and cn_loader_next only queues the copy. true: ordinary memory, and it waits for the copy. */
+   * them there, and cn_loader_next only queues the copy. true: ordinary memory, which it reads meanwhile. */
   bool no_pin;
 } cn_loader_opts;
 /* Takes the set over. Owned. */

@@ -59,6 +59,11 @@ CN_API void cn_device_memory_reset_peak(cn_device device); /* from now on */
  * cn_device_memory says where nothing is kept. trim gives back what is kept. */
 CN_API void cn_device_memory_reserved(size_t *now, size_t *peak, cn_device device);
 CN_API int cn_device_memory_trim(cn_device device);
+/* More numbers (ext/backend.h); zero where the device does not count them. Set stats->size first. */
+CN_API int cn_device_memory_get_stats(cn_device_memory_stats *stats, cn_device device);
+/* What this process may take from the device, as cn_device_memory_reserved counts it; 0: no limit. Beyond it tensors
+ * are out of memory (CN_ERR_MEMORY). An error on devices that cannot keep to one. */
+CN_API int cn_device_memory_set_limit(cn_device device, size_t bytes);
 /* Adds a backend written outside cairn. The table must outlive its use. */
 CN_API int cn_backend_register(const cn_backend *backend);
 /* The name of the i-th backend in use; NULL past the last. */

@@ -82,6 +82,7 @@ struct cn_state {
   void *dead_tensors, *dead_nodes; /* tensor/tensor.c: waiting to be freed, so that freeing is iterative */
   bool draining;
   const char *op_name; /* the op being run, for late messages */
+  const char *running; /* ops/apply.c: the op that memory is taken for; NULL: none */
   cni_pool_list pool[CNI_POOL_CLASSES];
   bool pooled; /* false: the emergency state, which caches nothing */
   char message[CNI_MESSAGE_MAX];

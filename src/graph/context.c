@@ -98,6 +98,17 @@ static int make_nested(cni_context *c, const cni_plan *p, const cn_graph *g)
   return CN_OK;
 }
 
+/* The memory of all values that have a place in it. */
+static cni_storage *new_block(const cni_plan *p)
+{
+  cn_state *st = cni_state();
+  const char *around = st->running;
+  st->running = "compiled function";
+  cni_storage *block = cni_storage_new(p->device, p->planned);
+  st->running = around;
+  return block;
+}
+
 static cni_context *make(const cni_plan *p, const cn_graph *g)
 {
   cni_context *c = cni_alloc_zero(sizeof *c);
@@ -111,7 +122,7 @@ static cni_context *make(const cni_plan *p, const cn_graph *g)
   if (c->held && p->store) c->prepared = cni_alloc_zero(p->nnodes * sizeof *c->prepared);
   if (c->held && p->gaps) c->wants = cni_alloc_zero(p->nnodes * sizeof *c->wants);
   bool done = c->held && (!p->store || c->prepared) && (!p->gaps || c->wants);
-  done = done && (!p->planned || (c->block = cni_storage_new(p->device, p->planned))) && !make_nested(c, p, g);
+  done = done && (!p->planned || (c->block = new_block(p))) && !make_nested(c, p, g);
   for (int roots = 1; roots >= 0; roots--) /* memory first, then what looks into it */
     for (size_t i = 0; done && i < p->nvalues; i++) {
       const cni_planned *q = &p->values[i];

@@ -297,7 +297,10 @@ int cni_apply_run(cni_applying *a)
   cn_state *st = cni_state();
   if (CNI_UNLIKELY(st->nstreams)) a->c.stream = cni_memory.stream(a->c.device);
   if (a->info->row->flags & CN_OP_RANDOM) cni_random_take(&a->c.seed, &a->c.offset, cni_random_draws(&a->c));
+  const char *around = st->running; /* ops inside of a decomposition */
+  st->running = a->info->name;
   int status = a->dest ? cni_run_inplace(a) : run_fresh(a);
+  st->running = around;
   if (CNI_UNLIKELY(!status && st->inference))
     for (int i = 0; i < a->c.nout; i++)
       if (a->c.out[i] && !a->dest) a->c.out[i]->inference = true;

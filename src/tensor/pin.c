@@ -33,7 +33,7 @@ void cni_storage_lend(const cni_storage *s)
 int cni_pinned_settle(const cni_storage *s)
 {
   pinned *p = pinned_of(s);
-  return p && atomic_exchange(&p->lent, false) ? cni_memory.sync(p->device) : CN_OK;
+  return p && atomic_exchange(&p->lent, false) ? cni_memory.host_wait(p->device, p->memory) : CN_OK;
 }
 
 /* NULL: no such memory, or an error. */

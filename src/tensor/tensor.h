@@ -142,6 +142,7 @@ typedef struct cni_memory_table {
   const char *(*name)(char *text, size_t size, cn_device device);
   void *(*host_alloc)(cn_device device, size_t size); /* pinned; NULL without an error where there is none */
   void (*host_free)(cn_device device, void *memory, size_t size);
+  int (*host_wait)(cn_device device, const void *memory); /* for copies from pinned memory */
   uint32_t (*can)(cn_device device); /* cn_capability bits */
   void *(*stream)(cn_device device); /* that this thread uses there */
   int (*join)(cn_device device, void *from, void *to); /* later work of stream `to` waits for what is in `from` now */

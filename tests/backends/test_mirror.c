@@ -93,6 +93,32 @@ static void memory_in_use(void **state)
   assert_int_equal(during + peak, 0);
 }
 
+/* Beyond the limit tensors are out of memory; without it they are not. */
+static void memory_limit(void **state)
+{
+  (void)state;
+  cn_scope *s = cn_scope_begin();
+  size_t now, peak;
+  cn_device_memory_stats stats = {.size = sizeof stats};
+  assert_int_equal(cn_device_memory_trim(mirror), 0);
+  cn_device_memory_reserved(&now, &peak, mirror);
+  assert_int_equal(cn_device_memory_set_limit(mirror, now + 4000), 0);
+  cn_tensor *x = cn_keep(cn_ones(CN_SHAPE(1000), .device = mirror));
+  assert_non_null(x);
+  assert_null(cn_ones(CN_SHAPE(1), .device = mirror));
+  assert_int_equal(cn_err(), CN_ERR_MEMORY);
+  cn_err_clear();
+  assert_int_equal(cn_device_memory_set_limit(mirror, 0), 0);
+  assert_non_null(cn_ones(CN_SHAPE(1), .device = mirror));
+  assert_int_equal(cn_device_memory_get_stats(&stats, mirror), 0); /* it counts nothing more */
+  assert_int_equal(stats.size, sizeof stats);
+  assert_int_equal(stats.blocks[CN_MEMORY_ALL].total, 0);
+  cn_release(x);
+  assert_int_equal(cn_device_memory_set_limit(CN_CPU, 1), CN_ERR_UNSUPPORTED); /* cn_memory_set_limit is for the host */
+  cn_err_clear();
+  cn_scope_end(s);
+}
+
 /* What is queued to be released is the device's until it is: trim waits for that. */
 static void memory_reserved(void **state)
 {
@@ -440,6 +466,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(choices_are_of_one_op), cmocka_unit_test(values_are_checked),
       cmocka_unit_test(is_there),     cmocka_unit_test(memory),          cmocka_unit_test(memory_in_use),
+      cmocka_unit_test(memory_limit),
       cmocka_unit_test(memory_reserved), cmocka_unit_test(like_on_another_device),
       cmocka_unit_test(ops),          cmocka_unit_test(depends_on_data), cmocka_unit_test(gradients),
       cmocka_unit_test(late_failure), cmocka_unit_test(freed_in_order),  cmocka_unit_test(training_step),

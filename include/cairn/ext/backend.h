@@ -127,6 +127,28 @@ typedef struct cn_code_launch {
   size_t shared;              /* bytes of dynamic shared memory of a block */
 } cn_code_launch;
 
+/* A number that goes up and down: what it is, the most it was, and all that was ever added to it. */
+typedef struct cn_memory_count {
+  uint64_t now, peak, total;
+} cn_memory_count;
+
+/* A device's memory in numbers. Blocks are what tensors have, and kernels while they run; they are parts of segments,
+ * which were taken from the device. Each count is there for all of them, for small ones (up to 1 MiB) and for others. */
+enum { CN_MEMORY_ALL, CN_MEMORY_SMALL, CN_MEMORY_LARGE, CN_MEMORY_KINDS };
+typedef struct cn_device_memory_stats {
+  size_t size;                               /* of this struct, set by the asker */
+  cn_memory_count blocks[CN_MEMORY_KINDS];   /* in use */
+  cn_memory_count used[CN_MEMORY_KINDS];     /* their bytes */
+  cn_memory_count asked[CN_MEMORY_KINDS];    /* ... before they were rounded up */
+  cn_memory_count segments[CN_MEMORY_KINDS];
+  cn_memory_count reserved[CN_MEMORY_KINDS]; /* their bytes */
+  uint64_t gaps[CN_MEMORY_KINDS];            /* free parts of segments that are in use otherwise */
+  uint64_t gap_bytes[CN_MEMORY_KINDS];
+  uint64_t retries;                          /* the device had no more until what was kept had been given back */
+  uint64_t failures;                         /* out of memory */
+  uint64_t limit;                            /* for the bytes of segments; 0: none */
+} cn_device_memory_stats;
+
 /* `stream` is one of stream_new, or NULL for the device's own one, in which everything is queued unless a program asks
  * for another. Work of one stream runs in order; between streams there is no order but by events. */
 typedef struct cn_backend {
@@ -136,7 +158,8 @@ typedef struct cn_backend {
   const char *name; /* "cpu", "cuda", "mirror" */
   int (*device_count)(void);
   int (*device_info)(int index, cn_device_info *info);
-  /* Memory, in stream order: freed memory may still be in use by work queued before in that stream. */
+  /* Memory, in stream order: freed memory may still be in use by work queued before in that stream. NULL: there is
+   * none; it may have set an error that says more. */
   void *(*alloc)(int index, size_t size, void *stream);
   void (*free)(int index, void *memory, size_t size, void *stream);
   /* Copies; host memory may be reused when they return. A copy from memory of host_alloc may still be queued then. */
@@ -203,6 +226,12 @@ typedef struct cn_backend {
   /* Said at begin and end of what cn_updates_begin describes (ext/op.h). At the end all of it must be queued. NULL: the
    * backend has no use for it. */
   int (*updates)(bool begin);
+  /* ---- more about memory; each may be NULL ---- */
+  void (*memory_stats)(int index, cn_device_memory_stats *stats);
+  /* From now on no more than so many bytes are taken from the device: alloc returns NULL first. 0: no limit. */
+  int (*memory_limit)(int index, size_t bytes);
+  /* Waits for queued copies from this memory of host_alloc, and for no others. NULL: all work is waited for. */
+  int (*host_wait)(int index, const void *memory);
 } cn_backend;
 
 CN_END_DECLS

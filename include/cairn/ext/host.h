@@ -123,6 +123,7 @@ typedef struct cn_host {
   const cn_graph_reader *graph;
   void (*source_free)(cn_source *source); /* what pointwise_source and copy_source made */
   const char *(*library_folders)(void);   /* cn_library_folders of system.h */
+  const char *(*op_running)(void);        /* the name of the op that the calling thread is in; NULL: none */
 } cn_host;
 
 typedef const cn_backend *(*cn_plugin_init_fn)(const cn_host *host);

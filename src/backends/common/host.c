@@ -42,6 +42,8 @@ static const char *host_op_name(const cn_op *op)
   return info ? info->name : "";
 }
 
+static const char *host_op_running(void) { return cni_state()->running; }
+
 /* The decomposition of a call on host tensors, its results copied into those that are there. What it draws are the
  * call's numbers. */
 static int run_decomposed(cn_call *call)
@@ -163,4 +165,5 @@ const cn_host cni_host = {
   .now = cni_os_now,
   .graph = &reader,
   .library_folders = cn_library_folders,
+  .op_running = host_op_running,
 };

@@ -4,6 +4,7 @@
  * into the stream that the calling thread uses on the device (stream.c). Invariant: memory is given back in the stream
  * it was taken in. */
 #include <stdatomic.h>
+#include <string.h>
 
 #include "base/state.h"
 #include "ops/families.h"
@@ -78,6 +79,24 @@ int cn_device_memory_trim(cn_device device)
   return b->memory_trim ? b->memory_trim(cni_device_index(device)) : CN_OK;
 }
 
+int cn_device_memory_get_stats(cn_device_memory_stats *stats, cn_device device)
+{
+  const cn_backend *b = cni_backend_of(device);
+  size_t size = stats->size;
+  if (!b) return cn_err();
+  memset(stats, 0, size);
+  stats->size = size;
+  if (b->memory_stats) b->memory_stats(cni_device_index(device), stats);
+  return CN_OK;
+}
+
+int cn_device_memory_set_limit(cn_device device, size_t bytes)
+{
+  const cn_backend *b = cni_backend_of(device);
+  if (b && b->memory_limit) return b->memory_limit(cni_device_index(device), bytes);
+  return b ? cni_fail(CN_ERR_UNSUPPORTED, "memory limit: %s devices have none", b->name) : cn_err();
+}
+
 static int device_copy_in(cn_device device, void *to, const void *host, size_t size)
 {
   const cn_backend *b = cni_backend_of(device);
@@ -102,6 +121,12 @@ static void *pinned_alloc(cn_device device, size_t size)
 static void pinned_free(cn_device device, void *memory, size_t size)
 {
   cni_backend_of(device)->host_free(cni_device_index(device), memory, size);
+}
+
+static int pinned_wait(cn_device device, const void *memory)
+{
+  const cn_backend *b = cni_backend_of(device);
+  return b && b->host_wait ? b->host_wait(cni_device_index(device), memory) : device_sync(device);
 }
 
 /* A block that other streams have used is given back when they have come so far. */
@@ -133,6 +158,7 @@ const cni_memory_table cni_memory = {
     .name = cn_device_name,
     .host_alloc = pinned_alloc,
     .host_free = pinned_free,
+    .host_wait = pinned_wait,
     .can = device_can,
     .stream = cni_stream_in_use,
     .join = device_join,

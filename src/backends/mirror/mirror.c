@@ -25,7 +25,7 @@ static cn_backend backend; /* below */
 
 /* Bytes taken for tensors, until the stream has given them back: a device keeps what is queued to be released. */
 static struct {
-  atomic_size_t now, peak;
+  atomic_size_t now, peak, limit; /* limit 0: none */
 } reserved[MIRROR_DEVICES];
 
 static void count(int index, size_t size)
@@ -39,6 +39,8 @@ static void *device_alloc(int index, size_t size, void *stream)
 {
   (void)stream;
   _Static_assert(sizeof(mirror_job) <= HEADER, "the head of a job fits");
+  size_t limit = atomic_load(&reserved[index].limit);
+  if (limit && (size > limit || atomic_load(&reserved[index].now) > limit - size)) return NULL;
   char *block = size < SIZE_MAX - HEADER ? host->memory(size + HEADER) : NULL;
   if (block) count(index, size);
   return block ? mirror_hide(block + HEADER) : NULL;
@@ -70,6 +72,12 @@ static void memory_reserved(int index, size_t *now, size_t *peak, bool reset)
   *now = atomic_load(&reserved[index].now);
   if (reset) atomic_store(&reserved[index].peak, *now);
   *peak = atomic_load(&reserved[index].peak);
+}
+
+static int memory_limit(int index, size_t bytes)
+{
+  atomic_store(&reserved[index].limit, bytes);
+  return CN_OK;
 }
 
 /* ---- pinned memory: read by a stream, which therefore gives it back as it does the device's ---- */
@@ -134,14 +142,30 @@ static void host_free(int index, void *memory, size_t size)
   give_back(index, stream, (char *)memory - PINNED_HEADER, size + PINNED_HEADER, NULL);
 }
 
-/* Is this in a pinned block of that device? Then it is counted as copied by the stream, after copies by others. */
-static bool is_pinned(int index, const void *memory, void *stream)
+static pinned *find_pinned(int index, const void *memory)
 {
   uintptr_t at = (uintptr_t)memory;
-  pthread_mutex_lock(&pinned_lock);
   pinned *p = pinned_blocks;
   while (p && (p->index != index || at < (uintptr_t)pinned_data(p) || at - (uintptr_t)pinned_data(p) >= p->size))
     p = p->next;
+  return p;
+}
+
+/* For the stream of the last copy, which came behind those of others. */
+static int host_wait(int index, const void *memory)
+{
+  pthread_mutex_lock(&pinned_lock);
+  const pinned *p = find_pinned(index, memory);
+  void *stream = p ? p->stream : NULL;
+  pthread_mutex_unlock(&pinned_lock);
+  return p ? cni_mirror_stream_sync(index, stream) : CN_OK;
+}
+
+/* Is this in a pinned block of that device? Then it is counted as copied by the stream, after copies by others. */
+static bool is_pinned(int index, const void *memory, void *stream)
+{
+  pthread_mutex_lock(&pinned_lock);
+  pinned *p = find_pinned(index, memory);
   void *before = p ? p->stream : stream;
   if (p) {
     pinned_copies++;
@@ -324,6 +348,8 @@ static cn_backend backend = {
     .record_run = cni_mirror_record_run,
     .record_free = cni_mirror_record_free,
     .record_hold = cni_mirror_record_hold,
+    .memory_limit = memory_limit,
+    .host_wait = host_wait,
 };
 
 /* CAIRN_MIRROR: what it is to do without, for tests of devices that must: strides, inplace, graphs, recordings. */
