@@ -69,7 +69,8 @@ endforeach()
 
 # The CUDA plugin on the CPU: tests/simt stands in for the vendor's libraries, under their names.
 if(CAIRN_CUDA_BUILT AND CMAKE_SYSTEM_NAME STREQUAL "Linux")
-  add_library(simt SHARED ${PROJECT_SOURCE_DIR}/tests/simt/simt.c)
+  add_library(simt SHARED
+    ${PROJECT_SOURCE_DIR}/tests/simt/simt.c ${PROJECT_SOURCE_DIR}/tests/simt/simt_memory.c)
   target_include_directories(simt SYSTEM PRIVATE ${CAIRN_CUDA_INCLUDE})
   target_link_libraries(simt PRIVATE Threads::Threads ${CMAKE_DL_LIBS})
   target_compile_definitions(simt PRIVATE SIMT_FOLDER="${PROJECT_SOURCE_DIR}/tests/simt")

@@ -21,6 +21,8 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#include "simt_driver.h"
+
 enum { MOST_THREADS = 1024, STACK = 256 << 10, UNITS = 4, DYNAMIC = 256 << 10 };
 #define EXPORT __attribute__((visibility("default")))
 
@@ -190,12 +192,17 @@ static size_t argument_size(CUfunction f)
   return 0;
 }
 
+void simt_catch_up(void); /* simt_memory.c */
+bool simt_captured(CUstream s);
+
 static graph *captured_by(CUstream s)
 {
   for (int i = 0; i < MOST_CAPTURES; i++)
     if (captures[i].graph && captures[i].stream == s) return captures[i].graph;
   return NULL;
 }
+
+bool simt_captured(CUstream s) { return captured_by(s) != NULL; }
 
 static step *add_step(graph *g, step s)
 {
@@ -228,6 +235,7 @@ static CUresult do_step(CUstream stream, step s)
 {
   graph one = {NULL, NULL}, *kept = captured_by(stream);
   if (kept) return add_step(kept, s) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+  simt_catch_up();
   one.first = one.last = &s;
   s.next = NULL;
   return run_graph(&one);
@@ -320,7 +328,12 @@ EXPORT CUresult cuGraphExecKernelNodeSetParams_v2(CUgraphExec g, CUgraphNode nod
   s->launch.argument = memcpy(own, s->launch.argument, argument_size(p->func));
   return CUDA_SUCCESS;
 }
-EXPORT CUresult cuGraphLaunch(CUgraphExec g, CUstream s) { (void)s; return run_graph((const graph *)g); }
+EXPORT CUresult cuGraphLaunch(CUgraphExec g, CUstream s)
+{
+  (void)s;
+  simt_catch_up();
+  return run_graph((const graph *)g);
+}
 EXPORT CUresult cuGraphExecDestroy(CUgraphExec g) { (void)g; return CUDA_SUCCESS; }
 
 /* Kernels find the functions above whatever way the plugin opened this library. */
@@ -392,7 +405,7 @@ EXPORT CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute a, CUdevice 
                                                                : 0;
   return CUDA_SUCCESS;
 }
-EXPORT CUresult cuDeviceTotalMem_v2(size_t *n, CUdevice d) { (void)d; *n = (size_t)1 << 32; return CUDA_SUCCESS; }
+EXPORT CUresult cuDeviceTotalMem_v2(size_t *n, CUdevice d) { size_t left; (void)d; return cuMemGetInfo_v2(&left, n); }
 EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *c, CUdevice d)
 {
   (void)d;
@@ -400,40 +413,6 @@ EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *c, CUdevice d)
   return CUDA_SUCCESS;
 }
 EXPORT CUresult cuCtxSetCurrent(CUcontext c) { (void)c; return CUDA_SUCCESS; }
-EXPORT CUresult cuCtxSynchronize(void) { return CUDA_SUCCESS; }
-EXPORT CUresult cuMemGetInfo_v2(size_t *left, size_t *total)
-{
-  *left = *total = (size_t)1 << 32;
-  return CUDA_SUCCESS;
-}
-EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *p, size_t n)
-{
-  void *memory = aligned_alloc(256, (n + 255) / 256 * 256);
-  if (!memory) return CUDA_ERROR_OUT_OF_MEMORY;
-  memset(memory, 0xcb, n); /* neither zero nor a small number: what is read unwritten shows */
-  *p = (CUdeviceptr)(uintptr_t)memory;
-  return CUDA_SUCCESS;
-}
-EXPORT CUresult cuMemFree_v2(CUdeviceptr p) { free((void *)(uintptr_t)p); return CUDA_SUCCESS; }
-EXPORT CUresult cuMemHostAlloc(void **p, size_t n, unsigned flags)
-{
-  (void)flags;
-  *p = calloc(1, n);
-  return *p ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
-}
-EXPORT CUresult cuMemFreeHost(void *p) { free(p); return CUDA_SUCCESS; }
-EXPORT CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t n, CUstream s)
-{
-  if (captured_by(s)) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-  memcpy((void *)(uintptr_t)to, from, n);
-  return CUDA_SUCCESS;
-}
-EXPORT CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t n, CUstream s)
-{
-  if (captured_by(s)) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-  memcpy(to, (const void *)(uintptr_t)from, n);
-  return CUDA_SUCCESS;
-}
 EXPORT CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t n, CUstream s)
 {
   return do_step(s, (step){.kind = COPY, .to = (void *)(uintptr_t)to, .from = (const void *)(uintptr_t)from, .n = n});
@@ -442,60 +421,6 @@ EXPORT CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t n, C
 {
   return do_step(s, (step){.kind = SET, .to = (void *)(uintptr_t)to, .value = value, .n = n});
 }
-/* Streams are numbers: everything is done at once. */
-EXPORT CUresult cuStreamCreate(CUstream *s, unsigned flags)
-{
-  static uintptr_t made;
-  (void)flags;
-  *s = (CUstream)(++made << 4);
-  return CUDA_SUCCESS;
-}
-EXPORT CUresult cuStreamCreateWithPriority(CUstream *s, unsigned flags, int priority)
-{
-  (void)priority;
-  return cuStreamCreate(s, flags);
-}
-EXPORT CUresult cuStreamDestroy_v2(CUstream s) { (void)s; return CUDA_SUCCESS; }
-EXPORT CUresult cuStreamQuery(CUstream s) { (void)s; return CUDA_SUCCESS; }
-EXPORT CUresult cuStreamWaitEvent(CUstream s, CUevent e, unsigned flags)
-{
-  (void)s, (void)e, (void)flags;
-  return CUDA_SUCCESS;
-}
-EXPORT CUresult cuStreamSynchronize(CUstream s)
-{
-  return captured_by(s) ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : CUDA_SUCCESS;
-}
-/* An event is whether it was recorded. */
-/* Milliseconds that work takes are what whoever does it adds here (dnn.c): nothing depends on the machine. */
-EXPORT float simt_clock;
-typedef struct moment {
-  bool recorded;
-  float at;
-} moment;
-EXPORT CUresult cuEventCreate(CUevent *e, unsigned flags)
-{
-  (void)flags;
-  *e = calloc(1, sizeof(moment));
-  return CUDA_SUCCESS;
-}
-EXPORT CUresult cuEventRecord(CUevent e, CUstream s)
-{
-  (void)s;
-  *(moment *)e = (moment){true, simt_clock};
-  return CUDA_SUCCESS;
-}
-EXPORT CUresult cuEventQuery(CUevent e) { (void)e; return CUDA_SUCCESS; }
-EXPORT CUresult cuEventSynchronize(CUevent e) { (void)e; return CUDA_SUCCESS; }
-#undef cuEventElapsedTime
-EXPORT CUresult cuEventElapsedTime(float *milliseconds, CUevent begin, CUevent end);
-EXPORT CUresult cuEventElapsedTime(float *milliseconds, CUevent begin, CUevent end)
-{
-  const moment *a = (moment *)begin, *b = (moment *)end;
-  *milliseconds = b->at - a->at;
-  return a->recorded && b->recorded ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
-}
-EXPORT CUresult cuEventDestroy_v2(CUevent e) { free(e); return CUDA_SUCCESS; }
 EXPORT CUresult cuFuncSetAttribute(CUfunction f, CUfunction_attribute a, int value)
 {
   (void)f, (void)a;

@@ -133,7 +133,7 @@ typedef struct cn_memory_count {
 } cn_memory_count;
 
 /* A device's memory in numbers. Blocks are what tensors have, and kernels while they run; they are parts of segments,
- * which were taken from the device. Each count is there for all of them, for small ones (up to 1 MiB) and for others. */
+ * which were taken from the device. Each count is there for all of them, for small ones (up to 1 MiB) and others. */
 enum { CN_MEMORY_ALL, CN_MEMORY_SMALL, CN_MEMORY_LARGE, CN_MEMORY_KINDS };
 typedef struct cn_device_memory_stats {
   size_t size;                               /* of this struct, set by the asker */

@@ -77,7 +77,7 @@ static int make_ready(cni_cuda_device *d, int index)
   return CN_OK;
 }
 
-cni_cuda_device *cni_cuda_use(int index)
+cni_cuda_device *cni_cuda_device_at(int index)
 {
   if (forked) {
     cni_cuda_host->fail(CN_ERR_DEVICE, "cuda: the device was used before fork, and the driver does not work in the "
@@ -95,12 +95,18 @@ cni_cuda_device *cni_cuda_use(int index)
     if (!d->ready) status = make_ready(d, index);
     pthread_mutex_unlock(&lock);
   }
-  /* Every time: other users of the driver in this process may have set their own. */
-  if (!status) status = cni_cuda_check(cni_cuda_driver()->cuCtxSetCurrent(d->context), "using the device");
   return status ? NULL : d;
 }
 
+/* Every time: other users of the driver in this process may have set their own context. */
+cni_cuda_device *cni_cuda_use(int index)
+{
+  cni_cuda_device *d = cni_cuda_device_at(index);
+  return d && !cni_cuda_check(cni_cuda_driver()->cuCtxSetCurrent(d->context), "using the device") ? d : NULL;
+}
+
 cni_cuda_device *cni_cuda_use_to_free(int index) { return forked ? NULL : cni_cuda_use(index); }
+bool cni_cuda_gone(void) { return forked; }
 
 /* Operations of a multiprocessor's Tensor Cores in one clock, dense, as NVIDIA's white papers have them. */
 static const struct {

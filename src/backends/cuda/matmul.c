@@ -92,8 +92,7 @@ static int make_usable(cni_cuda_device *dev, const char *name, matrix *x, const 
   cn_desc to = *d;
   x->bytes = cn_element_bytes(d->dtype, d->numel);
   x->copy = cni_cuda_alloc(dev, x->bytes);
-  if (!x->copy)
-    return cni_cuda_host->fail(CN_ERR_MEMORY, "%s: out of device memory: %zu bytes", name, x->bytes);
+  if (!x->copy) return cni_cuda_short(dev, name, x->bytes);
   to.data = x->data = x->copy;
   int64_t stride = 1;
   for (int i = d->ndim - 1; i >= 0; i--) {
@@ -340,8 +339,7 @@ static int make_handle(cni_cuda_device *d)
   int status = CN_OK;
   pthread_mutex_lock(&lock);
   if (!q->workspace) q->workspace = cni_cuda_alloc(d, CNI_CUDA_WORKSPACE);
-  if (!q->workspace)
-    status = cni_cuda_host->fail(CN_ERR_MEMORY, "cuda: no memory for the workspace of products");
+  if (!q->workspace) status = cni_cuda_short(d, "the workspace of products", CNI_CUDA_WORKSPACE);
   if (!status && !d->blas) status = check(cni_cuda_blaslt()->cublasLtCreate(&d->blas), "starting cuBLASLt");
   pthread_mutex_unlock(&lock);
   return status;

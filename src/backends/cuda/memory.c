@@ -1,12 +1,10 @@
-/* memory.c: device memory from free lists, and copies between host and device.
+/* memory.c: device memory as tensors and kernels get it: pieces that were given back, or new ones.
  *
- * Place in the flow: what tensors on the device are made of. Invariant: a block given back is handed out
- * again at once, in the stream it was given back in: whoever gets it is queued behind whoever gave it back. Sizes are
- * rounded up to eight steps per power of two, so a block fits every request of its
- * class. */
-#include <string.h>
-
-#include "plugin.h"
+ * Place in the flow: what tensors on the device are made of. A small piece that was given back waits in a list of its
+ * size; large ones, and sizes that are not there, come from segments.c. Invariant: a piece that was given back is
+ * handed out again at once, in the queue it was taken in: whoever gets it is queued behind whoever gave it back. Sizes
+ * of small pieces are rounded up to eight steps per power of two, so that a piece fits every request of its class. */
+#include "memory.h"
 
 enum { LEAST = 512, STEPS = 8 };
 
@@ -19,119 +17,132 @@ int cni_cuda_class_of(size_t size, size_t *rounded)
   return p * STEPS + (int)n - 9;
 }
 
-static size_t class_size(int i) { return ((size_t)(i % STEPS) + 9) << (i / STEPS - 3); }
+/* ---- taking and giving back ---- */
 
-static void free_unused(cni_cuda_device *d, cni_cuda_queue *q)
+static cni_cuda_piece *take_kept(cni_cuda_queue *q, int class_number)
 {
-  for (int i = 0; i < CNI_CUDA_CLASSES; i++) {
-    cni_cuda_class *c = &q->classes[i];
-    c->blocks -= c->nfree;
-    d->reserved -= (size_t)c->nfree * class_size(i);
-    while (c->nfree) cni_cuda_driver()->cuMemFree(c->free[--c->nfree]);
-  }
-}
-
-/* Gives every free block back to the driver, after the work that may still use them. Holds the lock. */
-static void free_cached(cni_cuda_device *d)
-{
-  cni_cuda_driver()->cuCtxSynchronize();
-  free_unused(d, &d->own);
-  for (cni_cuda_queue *q = d->others; q; q = q->next) free_unused(d, q);
-}
-
-/* Makes room in the free list for `more` blocks than there are. */
-static bool make_room(cni_cuda_class *c, int more)
-{
-  int room = c->room ? c->room : 8;
-  while (room < c->blocks + more) room *= 2;
-  if (room == c->room) return true;
-  CUdeviceptr *list = cni_cuda_host->memory((size_t)room * sizeof *list);
-  if (!list) return false;
-  if (c->nfree) memcpy(list, c->free, (size_t)c->nfree * sizeof *list);
-  if (c->free) cni_cuda_host->free_memory(c->free, (size_t)c->room * sizeof *list);
-  c->free = list;
-  c->room = room;
-  return true;
-}
-
-/* A block for a request of `size` bytes, whose class has blocks of `rounded` ones. */
-static CUdeviceptr take(cni_cuda_device *d, cni_cuda_class *c, size_t size, size_t rounded)
-{
-  const cni_cuda_driver_table *cu = cni_cuda_driver();
-  CUdeviceptr p = 0;
-  if (cni_cuda_caches) size = rounded;
-  if (c->nfree && cni_cuda_caches) return c->free[--c->nfree];
-  if (!make_room(c, 1)) return 0;
-  if (cu->cuMemAlloc(&p, size ? size : 1) != CUDA_SUCCESS) {
-    p = 0;
-    free_cached(d);
-    if (cu->cuMemAlloc(&p, size ? size : 1) != CUDA_SUCCESS) return 0;
-  }
-  c->blocks++;
-  d->reserved += rounded;
-  if (d->reserved > d->reserved_peak) d->reserved_peak = d->reserved;
+  cni_cuda_piece *p = q->kept[class_number];
+  if (!p) return NULL;
+  q->kept[class_number] = p->next;
+  q->kept_bytes -= p->size;
   return p;
+}
+
+static void put_kept(cni_cuda_piece *p)
+{
+  size_t rounded;
+  int class_number = cni_cuda_class_of(p->size, &rounded);
+  cni_cuda_queue *q = p->queue;
+  p->state = CNI_CUDA_KEPT;
+  p->next = q->kept[class_number];
+  q->kept[class_number] = p;
+  q->kept_bytes += p->size;
+}
+
+/* Before it fails: what calls have recorded for their like to come is given up, too. Holds the lock, but not all the
+ * time. */
+static cni_cuda_piece *take_hard(cni_cuda_device *d, cni_cuda_queue *q, int kind, size_t size)
+{
+  cni_cuda_piece *p = cni_cuda_piece_take_hard(d, q, kind, size);
+  if (p) return p;
+  pthread_mutex_unlock(&d->lock);
+  bool more = cni_cuda_repeat_trim(d, false);
+  pthread_mutex_lock(&d->lock);
+  return more ? cni_cuda_piece_take_hard(d, q, kind, size) : NULL;
+}
+
+static cni_cuda_piece *find(cni_cuda_device *d, cni_cuda_queue *q, size_t asked)
+{
+  size_t size = (asked + CNI_CUDA_ALIGN - 1) / CNI_CUDA_ALIGN * CNI_CUDA_ALIGN;
+  int kind = size <= cni_cuda_small_most ? CN_MEMORY_SMALL : CN_MEMORY_LARGE;
+  if (!cni_cuda_caches) return cni_cuda_segment_take(d, q, kind, asked);
+  int class_number = kind == CN_MEMORY_SMALL ? cni_cuda_class_of(size, &size) : -1;
+  cni_cuda_piece *p = kind == CN_MEMORY_SMALL ? take_kept(q, class_number) : NULL;
+  if (!p) p = cni_cuda_piece_take(d, q, kind, size);
+  return p ? p : take_hard(d, q, kind, size);
+}
+
+/* Holds the lock. */
+static void *take(cni_cuda_device *d, cni_cuda_queue *q, size_t asked)
+{
+  cn_device_memory_stats *m = &d->memory;
+  cni_cuda_piece *p = find(d, q, asked);
+  if (!p) return NULL;
+  p->state = CNI_CUDA_USED;
+  p->asked = asked;
+  p->op = cni_cuda_host->op_running();
+  q->live++;
+  cni_cuda_count_up(m->blocks, p->kind, 1);
+  cni_cuda_count_up(m->used, p->kind, p->size);
+  cni_cuda_count_up(m->asked, p->kind, asked);
+  return (void *)(uintptr_t)p->at;
+}
+
+/* What a recording has seen stays with it, whosever it was. Holds the lock. */
+static void give(cni_cuda_device *d, cni_cuda_piece *p)
+{
+  cn_device_memory_stats *m = &d->memory;
+  cni_cuda_queue *recorded = cni_cuda_records(d);
+  if (p->state != CNI_CUDA_USED) return;
+  cni_cuda_count_down(m->blocks, p->kind, 1);
+  cni_cuda_count_down(m->used, p->kind, p->size);
+  cni_cuda_count_down(m->asked, p->kind, p->asked);
+  p->queue->live--;
+  if (recorded) p->queue = recorded;
+  if (!cni_cuda_caches && cni_cuda_segment_give(d, p)) return;
+  if (p->kind == CN_MEMORY_SMALL && cni_cuda_caches) put_kept(p);
+  else cni_cuda_piece_give(d, p);
 }
 
 static void *alloc_in(cni_cuda_device *d, cni_cuda_queue *q, size_t size)
 {
-  size_t rounded;
   if (size >= (size_t)1 << 46) return NULL;
-  cni_cuda_class *c = &q->classes[cni_cuda_class_of(size, &rounded)];
   pthread_mutex_lock(&d->lock);
-  CUdeviceptr p = take(d, c, size, rounded);
+  void *memory = take(d, q, size);
   pthread_mutex_unlock(&d->lock);
-  return (void *)(uintptr_t)p;
-}
-
-static void free_in(cni_cuda_device *d, cni_cuda_queue *q, void *memory, size_t size)
-{
-  size_t rounded;
-  cni_cuda_before_free();
-  pthread_mutex_lock(&d->lock);
-  cni_cuda_class *c = &q->classes[cni_cuda_class_of(size, &rounded)];
-  if (!cni_cuda_caches && !cni_cuda_records(d)) { /* a recording's memory stays until it ends */
-    cni_cuda_driver()->cuMemFree((CUdeviceptr)(uintptr_t)memory);
-    c->blocks--;
-    d->reserved -= rounded;
-  } else if (c->nfree < c->room) c->free[c->nfree++] = (CUdeviceptr)(uintptr_t)memory; /* else: after the shutdown */
-  pthread_mutex_unlock(&d->lock);
+  return memory;
 }
 
 void *cni_cuda_alloc(cni_cuda_device *d, size_t size) { return alloc_in(d, cni_cuda_now(d), size); }
 
 void cni_cuda_free(cni_cuda_device *d, void *memory, size_t size)
 {
-  if (memory) free_in(d, cni_cuda_now(d), memory, size);
+  (void)size;
+  if (!memory) return;
+  cni_cuda_before_free();
+  pthread_mutex_lock(&d->lock);
+  cni_cuda_piece *p = cni_cuda_piece_at(d, (CUdeviceptr)(uintptr_t)memory);
+  if (p) give(d, p); /* else: after the shutdown */
+  pthread_mutex_unlock(&d->lock);
 }
 
 void *cni_cuda_memory_alloc(int index, size_t size, void *stream)
 {
-  cni_cuda_device *d = cni_cuda_use(index);
-  return d ? alloc_in(d, cni_cuda_queue_of(d, stream), size) : NULL;
+  cni_cuda_device *d = cni_cuda_device_at(index);
+  void *memory = d ? alloc_in(d, cni_cuda_queue_of(d, stream), size) : NULL;
+  if (d && !memory) cni_cuda_short(d, cni_cuda_host->op_running(), size);
+  return memory;
 }
 
 void cni_cuda_memory_free(int index, void *memory, size_t size, void *stream)
 {
-  cni_cuda_device *d = memory ? cni_cuda_use_to_free(index) : NULL;
-  if (d) free_in(d, cni_cuda_queue_of(d, stream), memory, size);
+  (void)stream; /* in which it was taken: the piece knows */
+  cni_cuda_device *d = memory && !cni_cuda_gone() ? cni_cuda_device_at(index) : NULL;
+  if (d) cni_cuda_free(d, memory, size);
 }
+
+/* ---- queues that end ---- */
 
 void cni_cuda_queue_join(cni_cuda_device *d, cni_cuda_queue *q)
 {
-  size_t rounded;
-  cni_cuda_class *products = &q->classes[cni_cuda_class_of(CNI_CUDA_WORKSPACE, &rounded)];
-  if (q->workspace) products->free[products->nfree++] = (CUdeviceptr)(uintptr_t)q->workspace;
-  for (int i = 0; i < CNI_CUDA_CLASSES; i++) {
-    cni_cuda_class *from = &q->classes[i], *to = &d->own.classes[i];
-    if (from->blocks && make_room(to, from->blocks)) { /* else they are lost */
-      memcpy(to->free + to->nfree, from->free, (size_t)from->nfree * sizeof *from->free);
-      to->nfree += from->nfree;
-      to->blocks += from->blocks;
-    }
-    if (from->free) cni_cuda_host->free_memory(from->free, (size_t)from->room * sizeof *from->free);
-  }
+  cni_cuda_piece *workspace = cni_cuda_piece_at(d, (CUdeviceptr)(uintptr_t)q->workspace);
+  if (workspace) give(d, workspace);
+  q->workspace = NULL;
+  cni_cuda_staging_end(d, q);
+  cni_cuda_pieces_join(d, q);
 }
+
+/* ---- numbers, the limit, and giving back ---- */
 
 void cni_cuda_memory_reserved(int index, size_t *now, size_t *peak, bool reset)
 {
@@ -139,72 +150,59 @@ void cni_cuda_memory_reserved(int index, size_t *now, size_t *peak, bool reset)
   *now = *peak = 0;
   if (!d) return;
   pthread_mutex_lock(&d->lock);
-  if (reset) d->reserved_peak = d->reserved;
-  *now = d->reserved;
-  *peak = d->reserved_peak;
+  cn_memory_count *const counts[] = {d->memory.blocks, d->memory.used, d->memory.asked, d->memory.segments,
+                                     d->memory.reserved};
+  for (size_t i = 0; reset && i < sizeof counts / sizeof *counts; i++)
+    for (int k = 0; k < CN_MEMORY_KINDS; k++) counts[i][k].peak = counts[i][k].now;
+  *now = d->memory.reserved[CN_MEMORY_ALL].now;
+  *peak = d->memory.reserved[CN_MEMORY_ALL].peak;
   pthread_mutex_unlock(&d->lock);
+}
+
+void cni_cuda_memory_stats(int index, cn_device_memory_stats *stats)
+{
+  size_t largest, size = stats->size;
+  cni_cuda_device *d = size >= sizeof *stats ? cni_cuda_use(index) : NULL;
+  if (!d) return;
+  pthread_mutex_lock(&d->lock);
+  *stats = d->memory;
+  stats->size = size;
+  cni_cuda_pieces_gaps(d, stats, &largest);
+  pthread_mutex_unlock(&d->lock);
+}
+
+int cni_cuda_memory_limit(int index, size_t bytes)
+{
+  cni_cuda_device *d = cni_cuda_use(index);
+  if (!d) return CN_ERR_DEVICE;
+  pthread_mutex_lock(&d->lock);
+  d->memory.limit = bytes;
+  pthread_mutex_unlock(&d->lock);
+  return CN_OK;
 }
 
 int cni_cuda_memory_trim(int index)
 {
   cni_cuda_device *d = cni_cuda_use(index);
   if (!d) return CN_ERR_DEVICE;
-  cni_cuda_repeat_trim(d);
+  cni_cuda_repeat_trim(d, true);
   pthread_mutex_lock(&d->lock);
-  free_cached(d);
+  cni_cuda_segments_trim(d, SIZE_MAX);
   pthread_mutex_unlock(&d->lock);
   return CN_OK;
-}
-
-/* Waits even for the way in, because ordinary memory may change as soon as this returns; pinned memory is handed out
- * again only when the event behind the copy has passed. */
-int cni_cuda_copy_in(int index, void *to, const void *host, size_t size, void *queued_in)
-{
-  const cni_cuda_driver_table *cu = cni_cuda_driver();
-  cni_cuda_device *d = cni_cuda_enter(index, queued_in);
-  int recorded = d ? cni_cuda_not_recorded(d, "a copy from the host") : CN_ERR_DEVICE;
-  if (recorded || !size) return recorded;
-  CUstream stream = cni_cuda_now(d)->stream;
-  CUevent copied = cni_cuda_pinned_event(d, host);
-  int status = cni_cuda_check(cu->cuMemcpyHtoDAsync((CUdeviceptr)(uintptr_t)to, host, size, stream),
-                              "copying to the device");
-  if (status || !copied) return status ? status : cni_cuda_wait(d);
-  status = cni_cuda_check(cu->cuEventRecord(copied, stream), "marking the end of a copy");
-  return status ? status : cni_cuda_launched(d, "a copy to the device");
-}
-
-int cni_cuda_copy_out(int index, void *host, const void *from, size_t size, void *queued_in)
-{
-  const cni_cuda_driver_table *cu = cni_cuda_driver();
-  cni_cuda_device *d = cni_cuda_enter(index, queued_in);
-  int status = d ? cni_cuda_not_recorded(d, "a copy to the host") : CN_ERR_DEVICE;
-  if (status) return status;
-  CUstream stream = cni_cuda_now(d)->stream;
-  status =
-      size ? cni_cuda_check(cu->cuMemcpyDtoHAsync(host, (CUdeviceptr)(uintptr_t)from, size, stream),
-                            "copying from the device")
-           : CN_OK;
-  return status ? status : cni_cuda_wait(d);
-}
-
-static void forget(cni_cuda_queue *q)
-{
-  for (int i = 0; i < CNI_CUDA_CLASSES; i++) {
-    cni_cuda_class *c = &q->classes[i];
-    if (c->free) cni_cuda_host->free_memory(c->free, (size_t)c->room * sizeof *c->free);
-    *c = (cni_cuda_class){0};
-  }
 }
 
 /* Host memory only: at the end of a process the driver may be gone already. */
 void cni_cuda_memory_exit(cni_cuda_device *d)
 {
-  forget(&d->own);
+  cni_cuda_staging_exit(d, &d->own);
+  cni_cuda_staging_exit(d, NULL);
   while (d->others) {
     cni_cuda_queue *q = d->others;
     d->others = q->next;
-    forget(q);
+    cni_cuda_staging_exit(d, q);
     cni_cuda_host->free_memory(q, sizeof *q);
   }
+  cni_cuda_pieces_exit(d);
   cni_cuda_pinned_exit(d);
 }

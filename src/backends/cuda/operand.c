@@ -20,7 +20,7 @@ bool cni_cuda_is_dense(const cn_desc *d)
 void *cni_cuda_scratch(cni_cuda_device *d, const char *name, size_t bytes)
 {
   void *memory = cni_cuda_alloc(d, bytes ? bytes : 1);
-  if (!memory) cni_cuda_host->fail(CN_ERR_MEMORY, "%s: out of device memory: %zu bytes", name, bytes);
+  if (!memory) cni_cuda_short(d, name, bytes);
   return memory;
 }
 

@@ -1,23 +1,24 @@
 /* pinned.c: host memory that the device reads by itself, kept for reuse: the driver takes long to make it.
  *
- * Place in the flow: batches of a loader lie here; copy_in (memory.c) queues their copies instead of waiting. A block
- * is in use, waits (given back, while a copy from it may still be queued), or is free. Invariants: a block becomes
- * free only when the event behind the last copy from it has passed; the lists and the table of all blocks change
- * under the device's lock. */
+ * Place in the flow: batches of a loader lie here; copy_in (copy.c) queues their copies as they are. A block is in use,
+ * waits (given back, while a copy from it may still be queued), or is free. Invariants: a block becomes free only when
+ * the event behind the last copy from it has passed; giving one back never asks the driver to release memory, which
+ * would wait for the device; the lists and the table of all blocks change under the device's lock. */
 #include <string.h>
 
 #include "plugin.h"
 
 enum { LEAST = 4096 };
 static const size_t keep_most = (size_t)512 << 20; /* bytes of free blocks (or one block that is larger) */
-static const size_t wait_most = (size_t)1 << 30;   /* bytes that wait: then copies wait too */
+static const size_t wait_most = (size_t)1 << 30;   /* bytes that wait: then others are read by the host */
 
 typedef struct cni_cuda_block {
   char *memory;
   size_t size;
   int class_number;
-  bool read;      /* a copy from it was queued since it was handed out */
-  CUevent copied; /* behind the last copy from it */
+  bool read;       /* a copy from it was queued since it was handed out */
+  CUevent copied;  /* behind the last copy from it */
+  CUstream stream; /* ... in this one */
   struct cni_cuda_block *next;
 } block;
 
@@ -89,10 +90,8 @@ static void drop_free(cni_cuda_pinned *p)
   p->kept = 0;
 }
 
-/* Where the sizes asked for have changed, the old ones go when room is short. */
 static void put_free(cni_cuda_pinned *p, block *b)
 {
-  if (p->kept + b->size > keep_most) drop_free(p);
   b->next = p->free[b->class_number];
   p->free[b->class_number] = b;
   p->kept += b->size;
@@ -116,16 +115,23 @@ static void put_waiting(cni_cuda_pinned *p, block *b)
   p->waiting += b->size;
 }
 
-/* Frees those at the head whose copies are done. All copies are in one stream, so the rest is seldom done earlier. */
+/* Frees those whose copies are done: of each stream from the oldest on, where two streams at most are late. */
 static void collect(cni_cuda_pinned *p)
 {
-  while (p->oldest && cni_cuda_driver()->cuEventQuery(p->oldest->copied) == CUDA_SUCCESS) {
-    block *b = p->oldest;
-    p->oldest = b->next;
-    if (!p->oldest) p->newest = NULL;
-    p->waiting -= b->size;
-    put_free(p, b);
+  block *late = NULL; /* the last that is not */
+  for (block **at = &p->oldest, *b; (b = *at);) {
+    bool done = !(late && late->stream == b->stream) && cni_cuda_driver()->cuEventQuery(b->copied) == CUDA_SUCCESS;
+    if (done) {
+      *at = b->next;
+      p->waiting -= b->size;
+      put_free(p, b);
+      continue;
+    }
+    if (late && late->stream != b->stream) return;
+    late = b;
+    at = &b->next;
   }
+  p->newest = late;
 }
 
 /* ---- for the backend's table ---- */
@@ -141,12 +147,16 @@ static void *new_memory(cni_cuda_device *d, size_t size)
   return cu->cuMemHostAlloc(&memory, size, CU_MEMHOSTALLOC_PORTABLE) == CUDA_SUCCESS ? memory : NULL;
 }
 
-/* Without the lock while the driver works: it takes milliseconds, and others launch kernels meanwhile. */
+/* Without the lock while the driver works: it takes milliseconds, and others launch kernels meanwhile. Where the sizes
+ * asked for have changed, the old ones go here. */
 static block *new_block(cni_cuda_device *d, size_t size, int class_number)
 {
   const cni_cuda_driver_table *cu = cni_cuda_driver();
   block *b = cni_cuda_host->memory(sizeof *b);
   if (!b) return NULL;
+  pthread_mutex_lock(&d->lock);
+  if (d->pinned.kept > keep_most) drop_free(&d->pinned);
+  pthread_mutex_unlock(&d->lock);
   *b = (block){.memory = new_memory(d, size), .size = size, .class_number = class_number};
   bool made = b->memory && cu->cuEventCreate(&b->copied, CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS;
   if (made) {
@@ -190,13 +200,29 @@ void cni_cuda_host_free(int index, void *memory, size_t size)
   pthread_mutex_unlock(&d->lock);
 }
 
-CUevent cni_cuda_pinned_event(cni_cuda_device *d, const void *memory)
+int cni_cuda_host_wait(int index, const void *memory)
+{
+  cni_cuda_device *d = cni_cuda_use(index);
+  if (!d) return CN_ERR_DEVICE;
+  pthread_mutex_lock(&d->lock);
+  const block *b = find(&d->pinned, memory);
+  CUevent copied = b && b->read ? b->copied : NULL;
+  pthread_mutex_unlock(&d->lock);
+  return copied ? cni_cuda_check(cni_cuda_driver()->cuEventSynchronize(copied), "waiting for a copy") : CN_OK;
+}
+
+/* The one event stands for copies in all streams: a copy in another comes behind the last. */
+CUevent cni_cuda_pinned_event(cni_cuda_device *d, const void *memory, CUstream stream)
 {
   pthread_mutex_lock(&d->lock);
   block *b = find(&d->pinned, memory);
   if (b && d->pinned.waiting > wait_most) collect(&d->pinned);
   if (d->pinned.waiting > wait_most) b = NULL;
-  if (b) b->read = true;
+  if (b && b->read && b->stream != stream) cni_cuda_driver()->cuStreamWaitEvent(stream, b->copied, 0);
+  if (b) {
+    b->read = true;
+    b->stream = stream;
+  }
   pthread_mutex_unlock(&d->lock);
   return b ? b->copied : NULL;
 }

@@ -73,6 +73,9 @@ const cn_backend *cn_plugin_init(const cn_host *host)
       .code_find = cni_cuda_code_find,
       .code_launch = cni_cuda_code_launch,
       .updates = cni_cuda_updates,
+      .memory_stats = cni_cuda_memory_stats,
+      .memory_limit = cni_cuda_memory_limit,
+      .host_wait = cni_cuda_host_wait,
   };
   if (host->abi != CN_BACKEND_ABI || host->size < sizeof(cn_host)) return NULL;
   cni_cuda_host = host;

@@ -74,22 +74,35 @@ const cni_cuda_nvrtc_table *cni_cuda_nvrtc(void);
 const cni_cuda_blaslt_table *cni_cuda_blaslt(void);
 
 /* ---- devices (device.c) ---- */
-enum { CNI_CUDA_DEVICES = 16, CNI_CUDA_RECENT = 8, CNI_CUDA_CLASSES = 384 };
+enum { CNI_CUDA_DEVICES = 16, CNI_CUDA_RECENT = 8, CNI_CUDA_CLASSES = 384, CNI_CUDA_SMALL_CLASSES = 160 };
 
-/* Free blocks of one size; room for all blocks of that size there are, so that freeing needs no memory. */
-typedef struct cni_cuda_class {
-  CUdeviceptr *free;
-  int nfree, room, blocks;
-} cni_cuda_class;
+/* Free pieces of device memory (memory.h) in lists by size, and which of the lists have some. */
+typedef struct cni_cuda_pool {
+  struct cni_cuda_piece *bins[CNI_CUDA_CLASSES];
+  uint64_t filled[CNI_CUDA_CLASSES / 64];
+} cni_cuda_pool;
 
 /* A stream with the memory that was given back in it: whoever gets that there is queued behind whoever gave it. */
 typedef struct cni_cuda_queue {
   CUstream stream;
-  cni_cuda_class classes[CNI_CUDA_CLASSES];
-  void *workspace; /* of products */
+  struct cni_cuda_piece *kept[CNI_CUDA_SMALL_CLASSES]; /* small pieces, ready to be used again as they are */
+  size_t kept_bytes;
+  cni_cuda_pool pools[2];            /* small and large ones */
+  int64_t live;                      /* pieces in use */
+  struct cni_cuda_staging *staging;  /* of copies from ordinary host memory (copy.c); NULL: none yet */
+  void *workspace;                   /* of products */
   bool early;      /* it captures kernels that begin early */
   struct cni_cuda_queue *next;
 } cni_cuda_queue;
+
+/* All pieces of device memory, by the address where they begin (segments.c). */
+typedef struct cni_cuda_pieces {
+  struct cni_cuda_piece **slots; /* 2^bits */
+  size_t n;
+  int bits;
+  struct cni_cuda_piece *spare; /* descriptions that are not used */
+  struct cni_cuda_slab *slabs;  /* where they lie */
+} cni_cuda_pieces;
 
 /* Pinned host memory of a device (pinned.c). */
 typedef struct cni_cuda_pinned {
@@ -132,8 +145,10 @@ typedef struct cni_cuda_device {
   cni_cuda_queue own, *others;
   int units, major, minor;
   cni_cuda_fault *fault; /* host memory that kernels write */
-  size_t reserved, reserved_peak; /* bytes in blocks of all queues, free or not */
+  cni_cuda_pieces pieces;
+  cn_device_memory_stats memory; /* gaps are counted when they are asked for */
   cni_cuda_pinned pinned;
+  struct cni_cuda_staging *staging; /* of queues that have ended (copy.c) */
   const char *recent[CNI_CUDA_RECENT]; /* names of the last ops launched, a ring */
   unsigned launched;                   /* since the last wait */
   cublasLtHandle_t blas;
@@ -144,9 +159,12 @@ int cni_cuda_device_count(void);
 int cni_cuda_device_info(int index, cn_device_info *info);
 /* The device, ready, and current for this thread. NULL with the error set. */
 cni_cuda_device *cni_cuda_use(int index);
+/* The same, but another context may be current: for what asks the driver nothing. */
+cni_cuda_device *cni_cuda_device_at(int index);
 /* For giving something back: in a child that cannot use the device (see device.c) NULL without an error, since what
  * the parent had made ends there too, whoever held it. */
 cni_cuda_device *cni_cuda_use_to_free(int index);
+bool cni_cuda_gone(void); /* is this such a child? */
 /* 0, or an error that says what failed. */
 int cni_cuda_check(CUresult result, const char *what);
 /* Waits for the work of the stream in use; a failure of the device is an error that lists the last ops, a fault that a
@@ -210,8 +228,9 @@ cni_cuda_repeated *cni_cuda_repeat(cni_cuda_device *d, const void *key, size_t s
 /* Runs work that uses no other memory than that. status: of what was queued before it; where that is an error, nothing
  * runs. Returns status, or what went wrong. */
 int cni_cuda_repeat_run(cni_cuda_repeated *r, const char *name, cni_cuda_steps_fn steps, void *payload, int status);
-/* Forgets what was recorded on this device; its memory is free then. */
-void cni_cuda_repeat_trim(const cni_cuda_device *d);
+/* Forgets what was recorded on this device; its memory is free then. False: nothing was, or, where it may not wait for
+ * those that record now, they do. */
+bool cni_cuda_repeat_trim(const cni_cuda_device *d, bool wait);
 
 /* ---- work that is looked through before it is done (ahead.c) ---- */
 int cni_cuda_look_begin(cni_cuda_device *d); /* by this thread, from now on; 0 or CN_ERR_MEMORY */
@@ -223,29 +242,40 @@ typedef void (*cni_cuda_job_fn)(cni_cuda_device *d, void *payload);
 int cni_cuda_look_for(uint64_t key, cni_cuda_job_fn run, const void *payload, size_t size);
 bool cni_cuda_looked_for(uint64_t key, cni_cuda_job_fn run); /* has that been asked for? */
 
-/* ---- memory (memory.c): of the stream in use ---- */
+/* ---- memory (memory.c, segments.c): of the stream in use ---- */
 enum { CNI_CUDA_WORKSPACE = 32 << 20 };
 void *cni_cuda_alloc(cni_cuda_device *d, size_t size); /* NULL without an error */
 void cni_cuda_free(cni_cuda_device *d, void *memory, size_t size);
-void cni_cuda_memory_reserved(int index, size_t *now, size_t *peak, bool reset);
-int cni_cuda_memory_trim(int index);
+/* What cannot be had by `who`: the error, with what is held and by whom (shortage.c). Returns CN_ERR_MEMORY. */
+int cni_cuda_short(cni_cuda_device *d, const char *who, size_t size);
 /* For the backend's table; in any stream. */
 void *cni_cuda_memory_alloc(int index, size_t size, void *stream);
 void cni_cuda_memory_free(int index, void *memory, size_t size, void *stream);
-int cni_cuda_copy_in(int index, void *to, const void *host, size_t size, void *stream);
-int cni_cuda_copy_out(int index, void *host, const void *from, size_t size, void *stream);
+void cni_cuda_memory_reserved(int index, size_t *now, size_t *peak, bool reset);
+void cni_cuda_memory_stats(int index, cn_device_memory_stats *stats);
+int cni_cuda_memory_limit(int index, size_t bytes);
+int cni_cuda_memory_trim(int index);
 void cni_cuda_memory_exit(cni_cuda_device *d);
-/* The blocks of a queue that ends become those of the device's own. Holds the lock. */
+/* The memory of a queue that ends becomes that of the device's own. Holds the lock. */
 void cni_cuda_queue_join(cni_cuda_device *d, cni_cuda_queue *q);
 /* The class of a size, below CNI_CUDA_CLASSES, and what it is rounded up to. */
 int cni_cuda_class_of(size_t size, size_t *rounded);
 
+/* ---- copies between host and device (copy.c) ---- */
+int cni_cuda_copy_in(int index, void *to, const void *host, size_t size, void *stream);
+int cni_cuda_copy_out(int index, void *host, const void *from, size_t size, void *stream);
+/* What a queue that ends has for copies is kept for another. Holds the lock. exit: frees the host memory of q, or
+ * (NULL) of what is kept. */
+void cni_cuda_staging_end(cni_cuda_device *d, cni_cuda_queue *q);
+void cni_cuda_staging_exit(cni_cuda_device *d, cni_cuda_queue *q);
+
 /* ---- pinned host memory (pinned.c) ---- */
 void *cni_cuda_host_alloc(int index, size_t size); /* NULL without an error */
 void cni_cuda_host_free(int index, void *memory, size_t size);
-/* What to record behind a copy from this memory. NULL: wait for the copy: the memory is not this device's pinned
- * memory, or too much of that waits already. */
-CUevent cni_cuda_pinned_event(cni_cuda_device *d, const void *memory);
+int cni_cuda_host_wait(int index, const void *memory); /* for copies from it */
+/* What to record behind a copy from this memory in this stream, which waits for earlier ones in others. NULL: the
+ * memory is not this device's pinned memory, or so much of that waits already that it is not to be read as such. */
+CUevent cni_cuda_pinned_event(cni_cuda_device *d, const void *memory, CUstream stream);
 void cni_cuda_pinned_exit(cni_cuda_device *d);
 
 /* ---- compiled code (compile.c) ---- */

@@ -147,9 +147,7 @@ int cni_cuda_rehearse(int index)
 /* Has all that was taken been given back? The workspace of products stays. */
 static bool is_free(const cni_cuda_queue *q)
 {
-  int held = 0;
-  for (int i = 0; i < CNI_CUDA_CLASSES; i++) held += q->classes[i].blocks - q->classes[i].nfree;
-  return held == (q->workspace != NULL);
+  return q->live == (q->workspace != NULL);
 }
 
 void cni_cuda_record_hold(int index)

@@ -86,6 +86,10 @@ static int record(cni_cuda_repeated *r, cni_cuda_steps_fn steps, void *payload)
     if (r->graph && cg->cuGraphInstantiate(&r->launched, r->graph, 0) != CUDA_SUCCESS) r->launched = NULL;
     r->refused = !r->launched;
   }
+  pthread_mutex_lock(&r->d->lock);
+  q.workspace = NULL; /* is not its own */
+  cni_cuda_queue_join(r->d, &q);
+  pthread_mutex_unlock(&r->d->lock);
   cu->cuStreamDestroy(q.stream);
   return status;
 }
@@ -101,10 +105,16 @@ int cni_cuda_repeat_run(cni_cuda_repeated *r, const char *name, cni_cuda_steps_f
   return status ? status : cni_cuda_launched(d, name);
 }
 
-void cni_cuda_repeat_trim(const cni_cuda_device *d)
+bool cni_cuda_repeat_trim(const cni_cuda_device *d, bool wait)
 {
-  pthread_mutex_lock(&lock);
+  bool any = false;
+  if (wait) pthread_mutex_lock(&lock);
+  else if (pthread_mutex_trylock(&lock)) return false;
   for (int i = 0; i < KEPT; i++)
-    if (table[i].d == d) drop(&table[i]);
+    if (table[i].d == d) {
+      any = any || table[i].memory;
+      drop(&table[i]);
+    }
   pthread_mutex_unlock(&lock);
+  return any;
 }

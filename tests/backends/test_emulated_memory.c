@@ -1,0 +1,433 @@
+/* test_emulated_memory.c: the CUDA plugin's memory and copies on the emulated driver (tests/simt), which counts what is
+ * asked of it: segments that are cut and joined, the limit, running out, streams, copies that wait for nothing.
+ *
+ * Skipped, with the reason, where the plugin or a C++ compiler is not. test_cuda_memory.c is for a device. */
+#define _GNU_SOURCE /* setenv, RTLD_DEFAULT */
+#include "test.h"
+
+#include <cairn/cairn.h>
+#include <cairn/kw.h>
+#include <dlfcn.h>
+
+#include "../simt/simt_driver.h"
+#include "emulated.h"
+
+enum { KB = 1 << 10, MB = 1 << 20 };
+static simt_counts_t *counts;
+
+static void fine(void)
+{
+  if (cn_err()) fail_msg("%s", cn_err_message());
+}
+
+/* Owned. */
+static cn_tensor *bytes_of(int64_t n)
+{
+  cn_scope *s = cn_scope_begin();
+  cn_tensor *t = cn_keep(cn_empty(CN_SHAPE(n), .dtype = CN_U8, .device = gpu));
+  cn_scope_end(s);
+  fine();
+  return t;
+}
+
+static size_t reserved(void)
+{
+  size_t now, peak;
+  cn_device_memory_reserved(&now, &peak, gpu);
+  return now;
+}
+
+static cn_device_memory_stats stats(void)
+{
+  cn_device_memory_stats s = {.size = sizeof s};
+  assert_int_equal(cn_device_memory_get_stats(&s, gpu), 0);
+  return s;
+}
+
+static int begin(void **state)
+{
+  (void)state;
+  if (!gpu) return 0;
+  counts = dlsym(RTLD_DEFAULT, "simt_counts");
+  return !counts || cn_device_memory_trim(gpu) || cn_device_memory_set_limit(gpu, 0);
+}
+
+/* ---- pieces ---- */
+
+static void blocks_are_used_again(void **state)
+{
+  (void)state;
+  need_device();
+  static const int64_t sizes[] = {1, 700, 5000, 3 * MB, 40 * MB};
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    cn_release(bytes_of(sizes[i]));
+    uint64_t before = counts->allocs;
+    const void *at = NULL;
+    for (int k = 0; k < 20; k++) {
+      cn_tensor *t = bytes_of(sizes[i]);
+      if (k) assert_ptr_equal(cn_desc_of(t)->data, at);
+      at = cn_desc_of(t)->data;
+      assert_int_equal((uintptr_t)at % 256, 0);
+      cn_release(t);
+    }
+    assert_int_equal(counts->allocs, before);
+  }
+}
+
+/* A large block is cut where smaller ones are wanted, and whole again when these are gone, in whatever order. */
+static void large_blocks_are_cut_and_joined(void **state)
+{
+  (void)state;
+  need_device();
+  static const int orders[][4] = {{0, 1, 2, 3}, {3, 2, 1, 0}, {0, 2, 1, 3}, {1, 3, 2, 0}};
+  cn_release(bytes_of(64 * MB));
+  uint64_t before = counts->allocs;
+  for (int k = 0; k < 4; k++) {
+    cn_tensor *parts[4];
+    for (int i = 0; i < 4; i++) parts[i] = bytes_of(16 * MB);
+    assert_int_equal(stats().blocks[CN_MEMORY_LARGE].now, 4);
+    for (int i = 0; i < 4; i++) {
+      cn_release(parts[orders[k][i]]);
+      if (i == 1) assert_int_equal(stats().gap_bytes[CN_MEMORY_ALL], 32 * MB);
+    }
+    cn_release(bytes_of(64 * MB));
+  }
+  assert_int_equal(counts->allocs, before);
+  assert_int_equal(cn_device_memory_trim(gpu), 0);
+  assert_int_equal(reserved(), 0);
+  assert_int_equal(counts->held, 0);
+}
+
+/* Many small blocks of one size make room for another size without another segment. */
+static void small_blocks_are_joined(void **state)
+{
+  (void)state;
+  need_device();
+  enum { N = 512 };
+  cn_tensor *held[N];
+  for (int round = 0; round < 3; round++) {
+    int64_t size = round == 1 ? 8 * KB : 16 * KB;
+    for (int i = 0; i < N; i++) held[i] = bytes_of(size);
+    for (int i = 0; i < N; i++) cn_release(held[i]);
+    assert_int_equal(reserved(), 8 * MB);
+  }
+}
+
+/* Sizes that change all the time: what is taken from the device stays close to what was ever in use. */
+static void changing_sizes(void **state)
+{
+  (void)state;
+  need_device();
+  enum { N = 48 };
+  cn_tensor *held[N] = {NULL};
+  uint64_t random = 1;
+  cn_device_memory_reset_peak(gpu);
+  for (int i = 0; i < 6000; i++) {
+    random = random * 6364136223846793005u + 1442695040888963407u;
+    size_t place = (size_t)(random >> 33) % N;
+    int64_t size = (int64_t)1 << (random >> 50) % 14; /* up to 8 KB ... */
+    size = (size + (int64_t)((random >> 20) % 3000) * (i % 1000 < 500 ? 1 : 3)) * KB;
+    cn_release(held[place]);
+    held[place] = NULL;
+    if (!(random >> 63)) held[place] = bytes_of(size);
+  }
+  for (int i = 0; i < N; i++) cn_release(held[i]);
+  cn_device_memory_stats s = stats();
+  double ratio = (double)s.reserved[CN_MEMORY_ALL].peak / (double)s.asked[CN_MEMORY_ALL].peak;
+  if (!(ratio < 1.3)) fail_msg("%.2f times of what was in use", ratio);
+  assert_int_equal(s.used[CN_MEMORY_ALL].now, 0);
+  assert_int_equal(cn_device_memory_trim(gpu), 0);
+  assert_int_equal(counts->held, 0);
+}
+
+/* ---- the limit, and running out ---- */
+
+static void the_limit_is_exact(void **state)
+{
+  (void)state;
+  need_device();
+  assert_int_equal(cn_device_memory_set_limit(gpu, 33 * MB), 0);
+  assert_int_equal(stats().limit, 33 * MB);
+  cn_tensor *most = bytes_of(32 * MB), *rest = bytes_of(MB);
+  assert_int_equal(reserved(), 33 * MB);
+  assert_null(cn_empty(CN_SHAPE(1), .device = gpu));
+  assert_int_equal(cn_err(), CN_ERR_MEMORY);
+  assert_non_null(strstr(cn_err_message(), "of at most 33.00 MiB"));
+  cn_err_clear();
+  cn_release(rest);
+  cn_tensor *small[1024]; /* kept in one list ... */
+  for (int i = 0; i < 1024; i++) small[i] = bytes_of(KB);
+  for (int i = 0; i < 1024; i++) cn_release(small[i]);
+  cn_release(bytes_of(MB)); /* ... they are one piece again */
+  assert_int_equal(reserved(), 33 * MB);
+  assert_int_equal(cn_device_memory_set_limit(gpu, 0), 0);
+  cn_release(bytes_of(64 * MB));
+  cn_release(most);
+}
+
+/* The error says what there is and who has it; whoever lets go of something goes on. */
+static void running_out(void **state)
+{
+  (void)state;
+  need_device();
+  size_t whole = counts->memory;
+  counts->memory = 64 * MB;
+  cn_scope *s = cn_scope_begin();
+  cn_tensor *a = cn_keep(cn_zeros(CN_SHAPE(5 * MB), .device = gpu)), *b = bytes_of(24 * MB), *c = bytes_of(8 * MB);
+  uint64_t failures = stats().failures;
+  assert_null(cn_ones(CN_SHAPE(6 * MB), .device = gpu));
+  assert_int_equal(cn_err(), CN_ERR_MEMORY);
+  const char *said = cn_err_message();
+  static const char *const parts[] = {"out of memory on cuda:0", "24.00 MiB wanted", "the device has 64.00 MiB",
+                                      "52.00 MiB in use", "32.00 MiB by empty (2 blocks, the largest 24.00 MiB)",
+                                      "20.00 MiB by "};
+  for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+    if (!strstr(said, parts[i])) fail_msg("'%s' is not in: %s", parts[i], said);
+  cn_err_clear();
+  assert_int_equal(stats().failures, failures + 1);
+  cn_release(b);
+  cn_tensor *ones = cn_ones(CN_SHAPE(6 * MB), .device = gpu);
+  fine();
+  assert_float_equal(cn_item(cn_sum(cn_slice(ones, 0, 0, 1000))), 1000, 0);
+  assert_float_equal(cn_item(cn_sum(cn_slice(a, 0, 0, 1000))), 0, 0);
+  cn_scope_end(s);
+  cn_release(a);
+  cn_release(c);
+  assert_int_equal(cn_device_memory_trim(gpu), 0);
+  assert_int_equal(counts->held, 0);
+  counts->memory = whole;
+}
+
+/* What other streams keep is given back first, and what is left of their segments is used. */
+static void streams_share_when_short(void **state)
+{
+  (void)state;
+  need_device();
+  size_t whole = counts->memory;
+  counts->memory = 64 * MB;
+  cn_stream *other = cn_stream_new(gpu, 0);
+  fine();
+  cn_stream_use(gpu, other);
+  cn_release(bytes_of(48 * MB));
+  cn_stream_use(gpu, NULL);
+  cn_release(bytes_of(48 * MB)); /* the other stream's segment goes */
+  assert_int_equal(reserved(), 48 * MB);
+  cn_stream_use(gpu, other);
+  cn_release(bytes_of(48 * MB));
+  cn_tensor *corner = bytes_of(12 * MB);
+  cn_stream_use(gpu, NULL);
+  cn_tensor *part = bytes_of(32 * MB); /* beside it in one segment */
+  assert_int_equal(reserved(), 48 * MB);
+  cn_release(corner);
+  cn_stream_release(other); /* its memory is the device's own stream's, and all one piece again */
+  cn_release(part);
+  uint64_t before = counts->allocs;
+  cn_release(bytes_of(48 * MB));
+  assert_int_equal(counts->allocs, before);
+  counts->memory = whole;
+}
+
+/* ---- copies ---- */
+
+/* Ordinary memory is its owner's again when the copy was queued, and nothing was waited for. */
+static void copies_wait_for_nothing(void **state)
+{
+  (void)state;
+  need_device();
+  enum { N = 300, MOST = 3000000 };
+  static float values[MOST];
+  static const int64_t sizes[] = {1, 1000, 70000, MOST};
+  counts->late = true;
+  for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
+    cn_scope *s = cn_scope_begin();
+    cn_tensor *made[N];
+    int n = k == 3 ? 5 : N;
+    uint64_t waits = counts->waits, bytes = counts->bytes_in, frees = counts->frees;
+    for (int i = 0; i < n; i++) {
+      for (int64_t j = 0; j < sizes[k]; j++) values[j] = (float)(i + 1);
+      made[i] = cn_to_device(cn_from_data(values, CN_SHAPE(sizes[k]), CN_F32), gpu);
+    }
+    fine();
+    assert_int_equal(counts->bytes_in - bytes, (uint64_t)n * (uint64_t)sizes[k] * 4);
+    assert_int_equal(counts->waits, waits);
+    assert_int_equal(counts->frees, frees);
+    for (int i = 0; i < n; i++) {
+      cn_tensor *back = cn_to_device(made[i], CN_CPU);
+      const float *f = cn_data(back);
+      for (int64_t j = 0; j < sizes[k]; j++)
+        if (f[j] != (float)(i + 1)) fail_msg("copy %d of %lld: %g", i, (long long)sizes[k], (double)f[j]);
+    }
+    cn_scope_end(s);
+  }
+  counts->late = false;
+}
+
+/* One that is larger than all of the ring waits for its own parts. */
+static void a_large_copy(void **state)
+{
+  (void)state;
+  need_device();
+  enum { N = 35 << 20 };
+  cn_scope *s = cn_scope_begin();
+  counts->late = true;
+  cn_tensor *x = cn_arange(0, N, .dtype = CN_I32), *y = cn_to_device(x, gpu), *back = cn_to_device(y, CN_CPU);
+  counts->late = false;
+  fine();
+  assert_memory_equal(cn_data(x), cn_data(back), (size_t)N * 4);
+  cn_scope_end(s);
+}
+
+/* Pinned memory that is given back while a copy from it is queued: nothing waits, nothing is overwritten. */
+static void unpinning_waits_for_nothing(void **state)
+{
+  (void)state;
+  need_device();
+  enum { N = 40, SIZE = 100000 };
+  cn_scope *s = cn_scope_begin();
+  cn_stream *other = cn_stream_new(gpu, 0);
+  cn_tensor *made[N];
+  counts->late = true;
+  uint64_t waits = counts->waits, frees = counts->host_frees;
+  for (int i = 0; i < N; i++) {
+    cn_scope *inner = cn_scope_begin();
+    cn_stream_use(gpu, i % 3 ? other : NULL);
+    made[i] = cn_keep(cn_to_device(cn_pin_memory(cn_full(CN_SHAPE(SIZE), i), gpu), gpu));
+    cn_scope_end(inner);
+  }
+  cn_stream_use(gpu, NULL);
+  fine();
+  assert_int_equal(counts->waits, waits);
+  for (int i = 0; i < N; i++) {
+    cn_scope *inner = cn_scope_begin();
+    assert_float_equal(cn_item(cn_max(cn_to_device(made[i], CN_CPU))), i, 0);
+    cn_scope_end(inner);
+    cn_release(made[i]);
+  }
+  assert_int_equal(counts->host_frees, frees);
+  counts->late = false;
+  cn_stream_release(other);
+  cn_scope_end(s);
+}
+
+/* A write to pinned memory waits for the copies from it, and for nothing else. */
+static void writes_to_pinned_memory(void **state)
+{
+  (void)state;
+  need_device();
+  cn_scope *s = cn_scope_begin();
+  counts->late = true;
+  cn_tensor *p = cn_pin_memory(cn_full(CN_SHAPE(1000), 1), gpu), *a = cn_to_device(p, gpu);
+  uint64_t waits = counts->waits;
+  cn_fill_(p, cn_num(2));
+  assert_int_equal(counts->waits, waits + 1);
+  cn_fill_(p, cn_num(3));
+  assert_int_equal(counts->waits, waits + 1);
+  assert_float_equal(cn_item(cn_max(cn_to_device(a, CN_CPU))), 1, 0);
+  counts->late = false;
+  fine();
+  cn_scope_end(s);
+}
+
+/* ---- the loader ---- */
+
+/* Every batch is queued while the step on the one before has not been waited for. */
+static void batches_come_while_steps_run(void **state)
+{
+  (void)state;
+  need_device();
+  for (int way = 0; way < 4; way++) {
+    cn_scope *s = cn_scope_begin();
+    cn_tensor *x = cn_arange(0, 64 * 10), *y = cn_arange(0, 64);
+    cn_tensor *fields[] = {cn_reshape(cn_cast(x, CN_F32), CN_SHAPE(64, 10)), y};
+    cn_loader *l = cn_loader_new(cn_dataset_tensors(fields, 2), .batch = 8, .device = gpu, .workers = way & 1,
+                                 .no_pin = way >= 2);
+    cn_batch b;
+    cn_tensor *sum = cn_keep(cn_zeros(CN_SHAPE(1), .device = gpu));
+    fine();
+    uint64_t waits = counts->waits, copies = counts->copies_in;
+    int n = 0;
+    while (cn_loader_next(&b, l) == 1) {
+      cn_scope *step = cn_scope_begin();
+      cn_add_(sum, cn_sum(cn_mul(b.x, b.x)));
+      cn_scope_end(step);
+      n++;
+      assert_int_equal(counts->copies_in - copies, 2 * n);
+    }
+    fine();
+    assert_int_equal(n, 8);
+    assert_int_equal(counts->waits, waits);
+    double want = 0;
+    for (int i = 0; i < 640; i++) want += (double)i * i;
+    assert_float_equal(cn_item(sum), want, want * 1e-6);
+    cn_release(sum);
+    cn_loader_free(l);
+    cn_scope_end(s);
+  }
+}
+
+/* ---- recordings ---- */
+
+static int add_one(void *payload)
+{
+  cn_tensor *x = payload;
+  cn_scope *s = cn_scope_begin();
+  cn_add_(x, cn_mean(cn_mul(x, cn_num(0))));
+  cn_add_(x, cn_num(1));
+  cn_scope_end(s);
+  return cn_err();
+}
+
+/* Memory that a recording took is nobody else's, even where the device has no other. */
+static void recordings_keep_their_memory(void **state)
+{
+  (void)state;
+  need_device();
+  cn_scope *s = cn_scope_begin();
+  cn_tensor *x = cn_zeros(CN_SHAPE(1 << 20), .device = gpu);
+  assert_int_equal(add_one(x), 0);
+  cn_repeated *r = cn_repeated_new(gpu, add_one, x);
+  fine();
+  if (!r) SKIP_TEST("nothing is recorded here");
+  size_t before = reserved();
+  assert_int_equal(cn_device_memory_trim(gpu), 0);
+  assert_true(reserved() <= before);
+  size_t whole = counts->memory;
+  counts->memory = counts->held + 4 * MB;
+  assert_null(cn_zeros(CN_SHAPE(8 * MB), .device = gpu));
+  assert_int_equal(cn_err(), CN_ERR_MEMORY);
+  cn_err_clear();
+  for (int i = 0; i < 3; i++) {
+    cn_scope *inner = cn_scope_begin();
+    cn_full(CN_SHAPE(MB), 77, .device = gpu);
+    assert_int_equal(cn_repeated_run(r), 0);
+    cn_scope_end(inner);
+  }
+  counts->memory = whole;
+  assert_float_equal(cn_item(cn_max(x)), 4, 0);
+  assert_float_equal(cn_item(cn_min(x)), 4, 0);
+  cn_repeated_free(r);
+  cn_scope_end(s);
+  assert_int_equal(cn_device_memory_trim(gpu), 0);
+  assert_int_equal(stats().blocks[CN_MEMORY_ALL].now, stats().segments[CN_MEMORY_ALL].now);
+}
+
+int main(int argc, char **argv)
+{
+  if (argc > 0) emulate(argv);
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup(blocks_are_used_again, begin),
+      cmocka_unit_test_setup(large_blocks_are_cut_and_joined, begin),
+      cmocka_unit_test_setup(small_blocks_are_joined, begin),
+      cmocka_unit_test_setup(changing_sizes, begin),
+      cmocka_unit_test_setup(the_limit_is_exact, begin),
+      cmocka_unit_test_setup(running_out, begin),
+      cmocka_unit_test_setup(streams_share_when_short, begin),
+      cmocka_unit_test_setup(copies_wait_for_nothing, begin),
+      cmocka_unit_test_setup(a_large_copy, begin),
+      cmocka_unit_test_setup(unpinning_waits_for_nothing, begin),
+      cmocka_unit_test_setup(writes_to_pinned_memory, begin),
+      cmocka_unit_test_setup(batches_come_while_steps_run, begin),
+      cmocka_unit_test_setup(recordings_keep_their_memory, begin),
+  };
+  return cmocka_run_group_tests(tests, find_emulated, NULL);
+}
