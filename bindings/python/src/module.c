@@ -234,6 +234,44 @@ static PyObject *device_memory(PyObject *module, PyObject *device)
                        (Py_ssize_t)reserved, "reserved_peak", (Py_ssize_t)most);
 }
 
+/* {"used": ((now, peak, total) of all, of small, of large blocks), ..., "retries": n} */
+static PyObject *device_memory_stats(PyObject *module, PyObject *device)
+{
+  cn_device id;
+  cn_device_memory_stats s = {.size = sizeof s};
+  (void)module;
+  if (cnpy_to_device(device, &id)) return NULL;
+  if (cn_device_memory_get_stats(&s, id)) return cnpy_raise();
+  const struct {
+    const char *name;
+    const cn_memory_count *counts;
+  } of[] = {{"blocks", s.blocks}, {"used", s.used}, {"asked", s.asked}, {"segments", s.segments},
+            {"reserved", s.reserved}};
+  PyObject *all = Py_BuildValue("{s:(KKK),s:(KKK),s:K,s:K,s:K}", "gaps", s.gaps[0], s.gaps[1], s.gaps[2], "gap_bytes",
+                                s.gap_bytes[0], s.gap_bytes[1], s.gap_bytes[2], "retries", s.retries, "failures",
+                                s.failures, "limit", s.limit);
+  for (size_t i = 0; all && i < sizeof of / sizeof *of; i++) {
+    const cn_memory_count *c = of[i].counts;
+    PyObject *one = Py_BuildValue("((KKK)(KKK)(KKK))", c[0].now, c[0].peak, c[0].total, c[1].now, c[1].peak, c[1].total,
+                                  c[2].now, c[2].peak, c[2].total);
+    if (!one || PyDict_SetItemString(all, of[i].name, one)) Py_CLEAR(all);
+    Py_XDECREF(one);
+  }
+  return all;
+}
+
+static PyObject *device_memory_set_limit(PyObject *module, PyObject *args)
+{
+  PyObject *device;
+  Py_ssize_t bytes;
+  cn_device id;
+  (void)module;
+  if (!PyArg_ParseTuple(args, "On:_device_memory_set_limit", &device, &bytes)) return NULL;
+  if (cnpy_to_device(device, &id)) return NULL;
+  if (cn_device_memory_set_limit(id, (size_t)bytes)) return cnpy_raise();
+  Py_RETURN_NONE;
+}
+
 static PyObject *device_memory_trim(PyObject *module, PyObject *device)
 {
   cn_device id;
@@ -307,6 +345,8 @@ static PyMethodDef functions[] = {
     {"_device_stream", device_stream, METH_O, "The address of the queue that a device's work is in; 0 without one."},
     {"_current_cuda", cnpy_set_current, METH_O, "Which device \"cuda\" means; returns the one before; -1 only asks."},
     {"_device_memory", device_memory, METH_O, "Bytes of a device: held by tensors, taken from it, the most of both."},
+    {"_device_memory_stats", device_memory_stats, METH_O, "Counts of blocks and segments of a device's memory."},
+    {"_device_memory_set_limit", device_memory_set_limit, METH_VARARGS, "Bytes that may be taken; 0: no limit."},
     {"_device_memory_trim", device_memory_trim, METH_O, "Gives back what is kept for the next tensors."},
     {"_device_memory_reset_peak", device_memory_reset_peak, METH_O, "The peak starts again from now."},
     {"_device_info", device_info, METH_O, "Name, architecture, units, memory and peaks of a device."},

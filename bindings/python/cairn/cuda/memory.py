@@ -1,7 +1,8 @@
 """cairn.cuda.memory: how much of a device's memory is in use.
 
 Place in the flow: names of cairn.cuda. Blocks that tensors gave back are kept for the next ones, and returned to the
-driver by empty_cache() or when the device runs out: what is reserved is what tensors hold and what is kept.
+driver by empty_cache() or when the device runs out: what is reserved is what tensors hold and what is kept. Invariant:
+what memory_allocated() and memory_reserved() say is what memory_stats() has under allocated_bytes and reserved_bytes.
 """
 from __future__ import annotations
 
@@ -12,9 +13,9 @@ from ._devices import _Device, _index, _info, device_count, is_available
 
 __all__ = ["empty_cache", "get_per_process_memory_fraction", "ipc_collect", "max_memory_allocated",
            "max_memory_cached", "max_memory_reserved", "mem_get_info", "memory_allocated", "memory_cached",
-           "memory_reserved", "memory_stats", "memory_summary", "reset_accumulated_memory_stats",
-           "reset_max_memory_allocated", "reset_max_memory_cached", "reset_peak_memory_stats",
-           "set_per_process_memory_fraction"]
+           "memory_reserved", "memory_stats", "memory_stats_as_nested_dict", "memory_summary",
+           "reset_accumulated_memory_stats", "reset_max_memory_allocated", "reset_max_memory_cached",
+           "reset_peak_memory_stats", "set_per_process_memory_fraction"]
 
 
 def mem_get_info(device: _Device = None) -> tuple[int, int]:
@@ -53,24 +54,61 @@ def max_memory_reserved(device: _Device = None) -> int:
 memory_cached, max_memory_cached = memory_reserved, max_memory_reserved
 
 
-def memory_stats(device: _Device = None) -> dict[str, Any]:
-    """The figures by torch's keys: those of allocated and reserved bytes, now and at most."""
+_KINDS = ("all", "small_pool", "large_pool")
+_COUNTED = {"allocation": "blocks", "active": "blocks", "segment": "segments", "allocated_bytes": "used",
+            "active_bytes": "used", "requested_bytes": "asked", "reserved_bytes": "reserved"}
+
+
+def memory_stats_as_nested_dict(device: _Device = None) -> dict[str, Any]:
+    """memory_stats() as dicts in dicts; empty where there is no device."""
+    if not is_available():
+        return {}
+    place = f"cuda:{_index(device)}"
+    counted = _C._device_memory_stats(place)
     stats: dict[str, Any] = {}
-    for kind, now, peak in (("allocated_bytes", "allocated", "peak"), ("active_bytes", "allocated", "peak"),
-                            ("reserved_bytes", "reserved", "reserved_peak")):
-        stats[kind + ".all.current"], stats[kind + ".all.peak"] = _memory(now, device), _memory(peak, device)
+    for name, of in _COUNTED.items():
+        stats[name] = {kind: {"current": now, "peak": peak, "allocated": total, "freed": total - now}
+                       for kind, (now, peak, total) in zip(_KINDS, counted[of])}
+    for name, of in (("inactive_split", "gaps"), ("inactive_split_bytes", "gap_bytes")):
+        stats[name] = {kind: {"current": now} for kind, now in zip(_KINDS, counted[of])}
+    held = _C._device_memory(place)
+    stats["allocated_bytes"]["all"].update(current=held["allocated"], peak=held["peak"])
+    _, _, segments = counted["segments"][0]
+    stats.update(num_alloc_retries=counted["retries"], num_ooms=counted["failures"], num_device_alloc=segments,
+                 num_device_free=segments - counted["segments"][0][0], max_split_size=-1)
     return stats
 
 
+def memory_stats(device: _Device = None) -> dict[str, Any]:
+    """Figures by torch's keys: for NAME.KIND.FIGURE of allocation, segment (counts), allocated_bytes, active_bytes,
+    requested_bytes, reserved_bytes; kinds all, small_pool (blocks up to 1 MiB), large_pool; figures current, peak,
+    allocated, freed (added up). inactive_split and inactive_split_bytes (free parts of segments in use) have current
+    alone. allocated_bytes.all is what tensors hold; active_bytes has what kernels use while they run, too."""
+    stats: dict[str, Any] = {}
+    for name, of in memory_stats_as_nested_dict(device).items():
+        if isinstance(of, dict):
+            stats.update({f"{name}.{kind}.{figure}": n for kind, some in of.items() for figure, n in some.items()})
+        else:
+            stats[name] = of
+    return stats or {f"{name}.all.{figure}": 0 for name in _COUNTED for figure in ("current", "peak")}
+
+
 def memory_summary(device: _Device = None, abbreviated: bool = False) -> str:
-    """The figures as a small table to print; abbreviated leaves out the device's own."""
-    rows = [("allocated memory", memory_allocated(device), max_memory_allocated(device)),
-            ("reserved memory", memory_reserved(device), max_memory_reserved(device))]
+    """The figures as a table to print; abbreviated leaves out the kinds of blocks, and the device's own."""
+    stats = memory_stats(device)
+    lines = ["%-28s %16s %16s %20s" % ("", "now", "at most", "in all")]
+    for title, name in (("tensors hold", "allocated_bytes"), ("blocks in use", "active_bytes"),
+                        ("taken from the device", "reserved_bytes"), ("blocks", "allocation"),
+                        ("segments", "segment")):
+        for kind in _KINDS[:1] if abbreviated else _KINDS:
+            row = [stats.get(f"{name}.{kind}.{figure}", 0) for figure in ("current", "peak", "allocated")]
+            label = title if kind == "all" else "  of the " + kind.replace("_", " ")
+            lines.append("%-28s %16d %16d %20d" % (label, *row))
+    lines.append("%-28s %16d" % ("out of memory", stats.get("num_ooms", 0)))
+    lines.append("%-28s %16d" % ("saved by giving back", stats.get("num_alloc_retries", 0)))
     if is_available() and not abbreviated:
-        free, total = mem_get_info(device)
-        rows += [("free on the device", free, total)]
-    lines = ["%-24s %16s %16s" % ("bytes", "now", "at most")]
-    return "\n".join(lines + ["%-24s %16d %16d" % row for row in rows])
+        lines.append("%-28s %16d %16d" % (("free on the device, of",) + mem_get_info(device)))
+    return "\n".join(lines)
 
 
 def reset_peak_memory_stats(device: _Device = None) -> None:
@@ -97,17 +135,21 @@ def ipc_collect() -> None:
 
 
 def set_per_process_memory_fraction(fraction: float, device: _Device = None) -> None:
-    """A limit for this process; only 1, which is none, can be set."""
+    """This process takes no more than that part of the device's memory: beyond it tensors raise OutOfMemoryError."""
+    if not isinstance(fraction, (int, float)):
+        raise TypeError("set_per_process_memory_fraction: expected a number, not %r" % (fraction,))
     if not 0 <= fraction <= 1:
         raise ValueError("set_per_process_memory_fraction: expected a number from 0 to 1, not %r" % (fraction,))
-    if is_available():
-        _index(device)
-    if fraction != 1:
-        raise NotImplementedError("set_per_process_memory_fraction: cairn has no limit below the device's memory")
+    index = _index(device)
+    _, total = mem_get_info(index)
+    limit = 0 if fraction == 1 else max(1, int(fraction * total))  # to the library 0 is no limit
+    _C._device_memory_set_limit(f"cuda:{index}", limit)
+    _fractions[index] = float(fraction)
 
 
 def get_per_process_memory_fraction(device: _Device = None) -> float:
-    """1: there is no limit."""
-    if is_available():
-        _index(device)
-    return 1.0
+    """What set_per_process_memory_fraction() said; 1: there is no limit."""
+    return _fractions.get(_index(device), 1.0) if is_available() else 1.0
+
+
+_fractions: dict[int, float] = {}
