@@ -92,6 +92,7 @@ typedef struct cni_cuda_queue {
   struct cni_cuda_staging *staging;  /* of copies from ordinary host memory (copy.c); NULL: none yet */
   void *workspace;                   /* of products */
   bool early;      /* it captures kernels that begin early */
+  bool alone;      /* it captures: nobody else gets its memory, so that segments are no larger than what is asked for */
   struct cni_cuda_queue *next;
 } cni_cuda_queue;
 

@@ -112,6 +112,7 @@ static int begin(cni_cuda_device *d)
   recording *r = cni_cuda_host->memory(sizeof *r);
   if (!r) return CN_ERR_MEMORY;
   memset(r, 0, sizeof *r);
+  r->queue.alone = true;
   int status = find_code(r, d);
   if (!status) status = cni_cuda_check(cu->cuStreamCreate(&r->queue.stream, CU_STREAM_NON_BLOCKING), "making a stream");
   if (!status) { /* relaxed: memory may be taken, and code loaded, meanwhile */

@@ -9,6 +9,7 @@
 
 enum { STEPS = 8, SLAB = 128, LEAST_BITS = 10 };
 static const size_t medium_most = (size_t)10 << 20, medium_segment = (size_t)20 << 20, page = (size_t)2 << 20;
+static const size_t least_segment = (size_t)128 << 10;
 static const size_t least_rest = (size_t)64 << 10; /* of a large piece: less stays with it */
 
 /* ---- descriptions of pieces, and where each begins: a table with open addresses ---- */
@@ -238,15 +239,16 @@ static cni_cuda_piece *new_segment(cni_cuda_device *d, cni_cuda_queue *q, int ki
   return p;
 }
 
-static size_t segment_for(int kind, size_t size)
+static size_t segment_for(const cni_cuda_queue *q, int kind, size_t size)
 {
+  if (q->alone) return size < least_segment ? least_segment : size;
   if (kind == CN_MEMORY_SMALL) return cni_cuda_small_segment;
   return size < medium_most ? medium_segment : (size + page - 1) / page * page;
 }
 
 static cni_cuda_piece *grow(cni_cuda_device *d, cni_cuda_queue *q, int kind, size_t size)
 {
-  size_t bytes = segment_for(kind, size);
+  size_t bytes = segment_for(q, kind, size);
   cni_cuda_piece *p = new_segment(d, q, kind, bytes);
   return p || bytes == size ? p : new_segment(d, q, kind, size);
 }
@@ -308,10 +310,11 @@ void cni_cuda_segments_trim(cni_cuda_device *d, size_t wanted)
 
 /* How far another segment would go beyond what is in proportion to the most that was ever in use. Then sizes have
  * changed, and segments that nobody uses make room for it. */
-static size_t too_far(const cni_cuda_device *d, int kind, size_t size)
+static size_t too_far(const cni_cuda_device *d, const cni_cuda_queue *q, int kind, size_t size)
 {
   const cn_device_memory_stats *m = &d->memory;
-  size_t most = m->used[CN_MEMORY_ALL].now + size, reserved = m->reserved[CN_MEMORY_ALL].now + segment_for(kind, size);
+  size_t most = m->used[CN_MEMORY_ALL].now + size;
+  size_t reserved = m->reserved[CN_MEMORY_ALL].now + segment_for(q, kind, size);
   if (most < m->used[CN_MEMORY_ALL].peak) most = m->used[CN_MEMORY_ALL].peak;
   most += most / 5 + medium_segment;
   return reserved > most ? reserved - most : 0;
@@ -325,7 +328,7 @@ cni_cuda_piece *cni_cuda_piece_take(cni_cuda_device *d, cni_cuda_queue *q, int k
     give_kept(d, q);
     p = fit(pool, size);
   }
-  size_t beyond = p ? 0 : too_far(d, kind, size);
+  size_t beyond = p ? 0 : too_far(d, q, kind, size);
   if (beyond && has_idle(d)) cni_cuda_segments_trim(d, beyond);
   if (!p) p = grow(d, q, kind, size);
   return p ? cut(d, p, size) : NULL;
