@@ -98,6 +98,27 @@ static void large_blocks_are_cut_and_joined(void **state)
   assert_int_equal(counts->held, 0);
 }
 
+/* What is asked for again and again is not cut by small requests that come while it is free, and then stay. */
+static void large_segments_stay_whole(void **state)
+{
+  (void)state;
+  need_device();
+  cn_tensor *rest = bytes_of(512 * (int64_t)MB), *stays[4];
+  cn_release(bytes_of(200 * MB));
+  for (int i = 0; i < 4; i++) {
+    stays[i] = bytes_of(12 * MB);
+    cn_release(bytes_of(200 * MB));
+  }
+  assert_int_equal(reserved(), (512 + 200 + 4 * 12) * (uint64_t)MB);
+  assert_int_equal(cn_device_memory_set_limit(gpu, reserved()), 0);
+  cn_release(bytes_of(150 * MB)); /* but where there is no room for others */
+  cn_tensor *cut = bytes_of(20 * MB);
+  assert_int_equal(stats().gap_bytes[CN_MEMORY_ALL], 180 * MB);
+  for (int i = 0; i < 4; i++) cn_release(stays[i]);
+  cn_release(cut);
+  cn_release(rest);
+}
+
 /* Many small blocks of one size make room for another size without another segment. */
 static void small_blocks_are_joined(void **state)
 {
@@ -420,6 +441,7 @@ int main(int argc, char **argv)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup(blocks_are_used_again, begin),
       cmocka_unit_test_setup(large_blocks_are_cut_and_joined, begin),
+      cmocka_unit_test_setup(large_segments_stay_whole, begin),
       cmocka_unit_test_setup(small_blocks_are_joined, begin),
       cmocka_unit_test_setup(changing_sizes, begin),
       cmocka_unit_test_setup(the_limit_is_exact, begin),

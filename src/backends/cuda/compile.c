@@ -137,16 +137,17 @@ static int compile(void **image, size_t *size, const target *t, const char *text
   return status;
 }
 
-static CUresult load(CUfunction *function, const void *image, const char *entry)
+static CUresult load(CUfunction *function, cni_cuda_device *d, const void *image, const char *entry)
 {
   const cni_cuda_driver_table *cu = cni_cuda_driver();
   CUmodule module;
   CUresult result = cu->cuModuleLoadData(&module, image);
+  if (cni_cuda_made_room(d, result)) result = cu->cuModuleLoadData(&module, image);
   return result != CUDA_SUCCESS ? result : cu->cuModuleGetFunction(function, module, entry);
 }
 
 /* From disk, else compiled now and kept there. */
-static int make(CUfunction *function, const cni_cuda_device *d, const char *text, cni_cuda_maths maths,
+static int make(CUfunction *function, cni_cuda_device *d, const char *text, cni_cuda_maths maths,
                 const char *options, const char *entry)
 {
   target t;
@@ -157,13 +158,13 @@ static int make(CUfunction *function, const cni_cuda_device *d, const char *text
   describe(&t, d, text, maths, options);
   image = cni_cuda_host->cache_load(t.file, &size);
   if (image) {
-    CUresult result = load(function, image, entry);
+    CUresult result = load(function, d, image, entry);
     cni_cuda_host->free_memory(image, size);
     if (result == CUDA_SUCCESS) return CN_OK; /* else the file is damaged: made again */
   }
   int status = compile(&image, &size, &t, text, entry);
   if (status) return status;
-  status = cni_cuda_check(load(function, image, entry), "loading a kernel");
+  status = cni_cuda_check(load(function, d, image, entry), "loading a kernel");
   if (!status) cni_cuda_host->cache_store(t.file, image, size);
   cni_cuda_host->free_memory(image, size);
   return status;

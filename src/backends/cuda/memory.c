@@ -192,6 +192,16 @@ int cni_cuda_memory_trim(int index)
   return CN_OK;
 }
 
+bool cni_cuda_made_room(cni_cuda_device *d, CUresult result)
+{
+  if (result != CUDA_ERROR_OUT_OF_MEMORY) return false;
+  cni_cuda_repeat_trim(d, false);
+  pthread_mutex_lock(&d->lock);
+  cni_cuda_segments_trim(d, SIZE_MAX);
+  pthread_mutex_unlock(&d->lock);
+  return true;
+}
+
 /* Host memory only: at the end of a process the driver may be gone already. */
 void cni_cuda_memory_exit(cni_cuda_device *d)
 {

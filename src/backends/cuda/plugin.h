@@ -256,6 +256,8 @@ void cni_cuda_memory_reserved(int index, size_t *now, size_t *peak, bool reset);
 void cni_cuda_memory_stats(int index, cn_device_memory_stats *stats);
 int cni_cuda_memory_limit(int index, size_t bytes);
 int cni_cuda_memory_trim(int index);
+/* Did a call of the driver want memory that we keep? It is the driver's now, and the call can be tried again. */
+bool cni_cuda_made_room(cni_cuda_device *d, CUresult result);
 void cni_cuda_memory_exit(cni_cuda_device *d);
 /* The memory of a queue that ends becomes that of the device's own. Holds the lock. */
 void cni_cuda_queue_join(cni_cuda_device *d, cni_cuda_queue *q);

@@ -62,7 +62,13 @@ static CUDA_KERNEL_NODE_PARAMS node_of(const cni_cuda_device *d, CUfunction code
   return p;
 }
 
-static int assemble(recording *r, const cni_cuda_device *d)
+static CUresult instantiate(CUgraphExec *made, cni_cuda_device *d, CUgraph graph)
+{
+  CUresult result = cni_cuda_graphs()->cuGraphInstantiate(made, graph, 0);
+  return cni_cuda_made_room(d, result) ? cni_cuda_graphs()->cuGraphInstantiate(made, graph, 0) : result;
+}
+
+static int assemble(recording *r, cni_cuda_device *d)
 {
   const cni_cuda_graph_table *cg = cni_cuda_graphs();
   bring_job in = {0};
@@ -75,13 +81,13 @@ static int assemble(recording *r, const cni_cuda_device *d)
   if (result == CUDA_SUCCESS) result = cg->cuGraphAddKernelNode(&r->bring, r->whole, NULL, 0, &first);
   if (result == CUDA_SUCCESS) result = cg->cuGraphAddChildGraphNode(&inner, r->whole, &r->bring, 1, r->captured);
   if (result == CUDA_SUCCESS) result = cg->cuGraphAddKernelNode(&r->give, r->whole, &inner, 1, &last);
-  if (result == CUDA_SUCCESS) result = cg->cuGraphInstantiate(&r->launched, r->whole, 0);
+  if (result == CUDA_SUCCESS) result = instantiate(&r->launched, d, r->whole);
   return cni_cuda_check(result, "making a graph of launches");
 }
 
-static int make_bare(recording *r)
+static int make_bare(recording *r, cni_cuda_device *d)
 {
-  return cni_cuda_check(cni_cuda_graphs()->cuGraphInstantiate(&r->bare, r->captured, 0), "making a graph of launches");
+  return cni_cuda_check(instantiate(&r->bare, d, r->captured), "making a graph of launches");
 }
 
 /* ---- life ---- */
@@ -170,7 +176,7 @@ int cni_cuda_record_end(int index, void **made)
   if (made && !status) status = cni_cuda_check(result, "recording");
   if (made && !status && !r->held && !is_free(&r->queue))
     status = cni_cuda_host->fail(CN_ERR_INTERNAL, "cuda: memory that was taken while work was recorded is still held");
-  if (made && !status) status = r->queue.early ? make_bare(r) : assemble(r, d); /* the other: when it is run */
+  if (made && !status) status = r->queue.early ? make_bare(r, d) : assemble(r, d); /* the other: when it is run */
   if (made && !status) *made = r;
   else cni_cuda_record_free(index, r);
   cni_cuda_look_end();
@@ -213,7 +219,7 @@ static int send_numbers(bring_job *in, cni_cuda_device *d, const cn_record_run *
 
 static int run_bare(cni_cuda_device *d, recording *r)
 {
-  int status = r->bare ? CN_OK : make_bare(r);
+  int status = r->bare ? CN_OK : make_bare(r, d);
   if (status) return status;
   r->last = cni_cuda_now(d)->stream;
   status = cni_cuda_check(cni_cuda_graphs()->cuGraphLaunch(r->bare, r->last), "launching recorded work");

@@ -10,6 +10,7 @@
 enum { STEPS = 8, SLAB = 128, LEAST_BITS = 10 };
 static const size_t medium_most = (size_t)10 << 20, medium_segment = (size_t)20 << 20, page = (size_t)2 << 20;
 static const size_t least_segment = (size_t)128 << 10;
+static const size_t least_whole = (size_t)128 << 20;
 static const size_t least_rest = (size_t)64 << 10; /* of a large piece: less stays with it */
 
 /* ---- descriptions of pieces, and where each begins: a table with open addresses ---- */
@@ -320,10 +321,21 @@ static size_t too_far(const cni_cuda_device *d, const cni_cuda_queue *q, int kin
   return reserved > most ? reserved - most : 0;
 }
 
+/* A large segment that nobody uses at the moment is left whole for those who will ask for as much again, while there
+ * is room for another. */
+static bool stays_whole(const cni_cuda_piece *p, size_t size)
+{
+  return is_idle(p) && p->size >= least_whole && p->size / 4 >= size;
+}
+
 cni_cuda_piece *cni_cuda_piece_take(cni_cuda_device *d, cni_cuda_queue *q, int kind, size_t size)
 {
   const cni_cuda_pool *pool = &q->pools[kind == CN_MEMORY_LARGE];
   cni_cuda_piece *p = fit(pool, size);
+  if (p && stays_whole(p, size) && !too_far(d, q, kind, size)) {
+    cni_cuda_piece *other = grow(d, q, kind, size);
+    if (other) p = other;
+  }
   if (!p && kind == CN_MEMORY_SMALL && q->kept_bytes >= cni_cuda_small_segment) {
     give_kept(d, q);
     p = fit(pool, size);
