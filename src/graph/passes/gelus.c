@@ -96,12 +96,11 @@ static int join_backward(cn_graph *g, int node)
   if (!cni_same_shape(y.ndim, y.shape, desc_of(g, n->in[1])->ndim, desc_of(g, n->in[1])->shape) ||
       y.dtype != product.dtype || g->values[n->in[1]].dtype != y.dtype)
     return 0;
-  int old = n->out[0], pre, made, shaped, in[3] = {mm->in[0], mm->in[1], n->in[1]};
+  int old = n->out[0], made, shaped, in[3] = {mm->in[0], mm->in[1], n->in[1]};
   int status = cn_graph_at(g, node, n->scope);
-  if (status >= 0) status = reshape(g, in[2], 2, product.shape, &pre);
+  if (status >= 0) status = reshape(g, in[2], 2, product.shape, &in[2]);
   cn_value tensor = cn_v_tensors(NULL, 0);
   const cn_value args[] = {tensor, tensor, tensor};
-  in[2] = pre;
   if (status >= 0) status = add(g, CNI_OP_mm_gelu_backward, args, 3, in, 3, &made);
   if (status >= 0) status = reshape(g, made, y.ndim, y.shape, &shaped);
   cn_graph_at(g, -1, -1);
