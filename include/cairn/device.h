@@ -51,6 +51,30 @@ CN_API CN_MUST_USE int cn_event_query(cn_event *event); /* 1: passed, or never r
 CN_API int cn_event_sync(cn_event *event);
 CN_API int cn_event_elapsed(double *milliseconds, cn_event *from, cn_event *to);
 
+/* ---- numerics ---- */
+/* How far devices may round for speed, and whether a second run repeats the first bit for bit; of this process, and
+ * part of what a compiled program is made for. The CPU's float32 is float32 and its results repeat, whatever is set
+ * here. */
+typedef enum cn_precision {
+  CN_PRECISION_FLOAT32, /* factors of float32 products are taken as they are */
+  CN_PRECISION_TF32,    /* they may be rounded to 11 bits: Tensor Cores multiply those several times as fast */
+  CN_PRECISION_BF16     /* or to 8 */
+} cn_precision;
+CN_API int cn_set_matmul_precision(cn_precision precision); /* of products of matrices, and all that is made of them */
+CN_API cn_precision cn_matmul_precision(void);
+CN_API int cn_set_conv_precision(cn_precision precision); /* of convolutions; CN_PRECISION_BF16 is TF32 there */
+CN_API cn_precision cn_conv_precision(void);
+/* Kernels that add in no fixed order, or are chosen by a clock, give way to others. At first what CAIRN_DETERMINISTIC
+ * says: 0 (off), conv, warn, 1 (fail). */
+typedef enum cn_deterministic {
+  CN_DETERMINISTIC_OFF,
+  CN_DETERMINISTIC_CONV, /* those of convolutions alone */
+  CN_DETERMINISTIC_WARN, /* all; an op that has no others warns, once */
+  CN_DETERMINISTIC_FAIL  /* all; such an op fails with CN_ERR_UNSUPPORTED */
+} cn_deterministic;
+CN_API int cn_set_deterministic(cn_deterministic mode);
+CN_API cn_deterministic cn_deterministic_mode(void);
+
 /* Bytes of a device's own memory that tensors of this process hold, and the most so far. 0 for devices that work in
  * host memory, which cn_memory_get_stats counts. */
 CN_API void cn_device_memory(size_t *in_use, size_t *peak, cn_device device);

@@ -109,12 +109,12 @@ static void tried_engines(void **state)
     count_runs(have, cn_cast(small, CN_BF16), wh);
     assert_true(have[0] == 1 && have[1] == 0); /* too little work: the first */
   }
-  setenv("CAIRN_DETERMINISTIC", "1", 1);
+  cn_set_deterministic(CN_DETERMINISTIC_CONV);
   for (int i = 0; i < 2; i++) {
     count_runs(have, xh, wh);
     assert_true(have[0] == 1 && have[1] == 0); /* no clock decides */
   }
-  unsetenv("CAIRN_DETERMINISTIC");
+  cn_set_deterministic(CN_DETERMINISTIC_OFF);
   cn_scope_end(s);
 }
 

@@ -93,13 +93,48 @@ class Settings(unittest.TestCase):
         self.assertTrue(cairn.are_deterministic_algorithms_enabled())
         self.assertTrue(cairn.is_deterministic_algorithms_warn_only_enabled())
         self.assertEqual(cairn.get_deterministic_debug_mode(), 1)
+        cairn.backends.cudnn.deterministic = True
+        self.assertEqual(cairn.get_deterministic_debug_mode(), 1)     # what was asked for is more
+        cairn.use_deterministic_algorithms(True)
+        self.assertEqual(cairn.get_deterministic_debug_mode(), 2)
         cairn.use_deterministic_algorithms(False)
         self.assertFalse(cairn.are_deterministic_algorithms_enabled())
+        self.assertEqual(cairn._C._numerics()[2], 1)                  # convolutions still
+        cairn.backends.cudnn.deterministic = False
+        self.assertEqual(cairn._C._numerics()[2], 0)
 
     def test_precision(self):
+        matmul = cairn.backends.cuda.matmul
         cairn.set_float32_matmul_precision("high")
+        self.assertEqual((cairn.get_float32_matmul_precision(), matmul.allow_tf32, matmul.fp32_precision),
+                         ("high", True, "tf32"))
+        cairn.set_float32_matmul_precision("medium")
+        self.assertEqual(cairn._C._numerics()[0], 2)
+        matmul.allow_tf32 = False
+        self.assertEqual(cairn.get_float32_matmul_precision(), "highest")
+        matmul.fp32_precision = "tf32"
         self.assertEqual(cairn.get_float32_matmul_precision(), "high")
         cairn.set_float32_matmul_precision("highest")
+        self.assertEqual(matmul.fp32_precision, "ieee")
+        self.assertRaises(RuntimeError, setattr, matmul, "fp32_precision", "bf16x9")
+        self.assertEqual(cairn._C._numerics()[1], 0)
+        with cairn.backends.cudnn.flags(enabled=True, allow_tf32=False):
+            self.assertEqual(cairn._C._numerics()[1], 0)
+        cairn.backends.cudnn.allow_tf32 = True
+        self.assertEqual(cairn._C._numerics()[1], 1)
+        cairn.backends.cudnn.allow_tf32 = False
+
+    def test_precision_is_part_of_a_program(self):
+        f = cairn.compile(lambda x: x @ x)
+        f(cairn.ones(2, 2))
+        before = cairn.compiler.stats()["executables"]
+        cairn.set_float32_matmul_precision("high")
+        f(cairn.ones(2, 2))
+        cairn.set_float32_matmul_precision("highest")
+        f(cairn.ones(2, 2))
+        self.assertEqual(cairn.compiler.stats()["executables"], before + 1)
+
+    def test_no_such_precision(self):
         self.assertRaises(RuntimeError, cairn.set_float32_matmul_precision, "low")
 
     def test_backends_keep_hints(self):

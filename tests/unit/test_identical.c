@@ -1,8 +1,8 @@
 /* test_identical.c: results do not depend on the number of threads: ops on inputs large enough to be split, forward
  * and gradients, give the same bits on one, two, three and five threads.
  *
- * Own kernels keep that promise always, products of a maths library under CAIRN_DETERMINISTIC, which is read at the
- * first product: so main sets it between the cases without products and those with. */
+ * Own kernels keep that promise always, products of a maths library where results must repeat: main sets that between
+ * the cases without products and those with. */
 #define _POSIX_C_SOURCE 200809L
 #include <cairn/cairn.h>
 
@@ -256,8 +256,8 @@ int main(void)
       cmocka_unit_test(same_products),  cmocka_unit_test(same_convolutions), cmocka_unit_test(same_odd_convolutions),
       cmocka_unit_test(same_attention), cmocka_unit_test(same_recurrence),
   };
-  unsetenv("CAIRN_DETERMINISTIC");
+  cn_set_deterministic(CN_DETERMINISTIC_OFF);
   int failed = cmocka_run_group_tests(own, make_inputs, drop_inputs);
-  setenv("CAIRN_DETERMINISTIC", "1", 1);
+  cn_set_deterministic(CN_DETERMINISTIC_FAIL);
   return failed + cmocka_run_group_tests(with_products, make_inputs, drop_inputs);
 }

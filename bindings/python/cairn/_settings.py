@@ -16,23 +16,26 @@ __all__ = ["are_deterministic_algorithms_enabled", "get_deterministic_debug_mode
            "set_default_tensor_type", "set_deterministic_debug_mode", "set_float32_matmul_precision",
            "set_flush_denormal", "set_num_interop_threads", "set_warn_always", "use_deterministic_algorithms"]
 
-_kept: dict[str, Any] = {"deterministic": 0, "precision": "highest", "interop": 1}
+_kept: dict[str, Any] = {"interop": 1}
+_PRECISIONS = ("highest", "high", "medium")      # as cn_precision counts
+_CONV = 1                                        # cn_deterministic: convolutions alone (backends.cudnn.deterministic)
 _DEBUG = {"default": 0, "warn": 1, "error": 2}
 
 
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
-    """Asks for results that a second run repeats. Every op of cairn has them, so this is only remembered."""
-    _kept["deterministic"] = 0 if not mode else 1 if warn_only else 2
+    """Asks for results that a second run repeats bit for bit. Those of the CPU always do. On a GPU kernels that add in
+    no fixed order, or are chosen by a clock, give way to others; an op that has no others raises, or warns once."""
+    set_deterministic_debug_mode(0 if not mode else 1 if warn_only else 2)
 
 
 def are_deterministic_algorithms_enabled() -> bool:
     """Was use_deterministic_algorithms(True) called?"""
-    return bool(_kept["deterministic"])
+    return get_deterministic_debug_mode() > 0
 
 
 def is_deterministic_algorithms_warn_only_enabled() -> bool:
     """Was it called with warn_only?"""
-    return bool(_kept["deterministic"] == 1)
+    return get_deterministic_debug_mode() == 1
 
 
 def set_deterministic_debug_mode(debug_mode: int | str) -> None:
@@ -41,26 +44,27 @@ def set_deterministic_debug_mode(debug_mode: int | str) -> None:
     if mode not in _DEBUG.values():
         raise RuntimeError("set_deterministic_debug_mode: expected 0, 1, 2 or one of %s, not %r" % (
             ", ".join(_DEBUG), debug_mode))
-    _kept["deterministic"] = mode
+    from .backends import cudnn
+    matmul, conv, _ = _C._numerics()
+    _C._numerics(matmul, conv, mode + _CONV if mode else _CONV if cudnn.deterministic else 0)
 
 
 def get_deterministic_debug_mode() -> int:
     """0, 1 or 2: see set_deterministic_debug_mode."""
-    return int(_kept["deterministic"])
+    return max(0, int(_C._numerics()[2]) - _CONV)
 
 
 def set_float32_matmul_precision(precision: str) -> None:
-    """Allows products of float32 matrices to round their factors ("high", "medium"). A permission that cairn does not
-    use: it computes them in float32."""
-    if precision not in ("highest", "high", "medium"):
+    """Allows products of float32 matrices to round their factors, to TF32 ("high") or bfloat16 ("medium"): GPUs
+    multiply these on Tensor Cores, many times as fast. The CPU computes them in float32."""
+    if precision not in _PRECISIONS:
         raise RuntimeError("set_float32_matmul_precision: expected 'highest', 'high' or 'medium', not %r" % precision)
-    only_speed("set_float32_matmul_precision", "highest", precision=precision)
-    _kept["precision"] = precision
+    _C._numerics(_PRECISIONS.index(precision))
 
 
 def get_float32_matmul_precision() -> str:
     """What set_float32_matmul_precision was given last; "highest" at first."""
-    return str(_kept["precision"])
+    return _PRECISIONS[_C._numerics()[0]]
 
 
 def set_num_interop_threads(n: int) -> None:

@@ -107,6 +107,23 @@ static PyObject *get_num_threads(PyObject *module, PyObject *unused)
   return PyLong_FromLong(cn_num_threads());
 }
 
+/* What devices may round, and whether results repeat, as numbers of device.h's enums. Those given are set. */
+static PyObject *numerics(PyObject *module, PyObject *args)
+{
+  int matmul = (int)cn_matmul_precision(), conv = (int)cn_conv_precision(), mode = (int)cn_deterministic_mode();
+  PyObject *before = Py_BuildValue("(iii)", matmul, conv, mode);
+  (void)module;
+  if (!before || !PyArg_ParseTuple(args, "|iii", &matmul, &conv, &mode)) {
+    Py_XDECREF(before);
+    return NULL;
+  }
+  if (!cn_set_matmul_precision((cn_precision)matmul) && !cn_set_conv_precision((cn_precision)conv) &&
+      !cn_set_deterministic((cn_deterministic)mode))
+    return before;
+  Py_DECREF(before);
+  return cnpy_raise();
+}
+
 static PyObject *set_default_dtype(PyObject *module, PyObject *dtype)
 {
   cn_dtype id;
@@ -326,6 +343,7 @@ static PyMethodDef functions[] = {
     {"set_num_threads", set_num_threads, METH_O, "set_num_threads(n)\n--\n\nThreads that ops of this process use."},
     {"get_num_threads", get_num_threads, METH_NOARGS,
      "get_num_threads()\n--\n\nThreads that ops of this process use."},
+    {"_numerics", numerics, METH_VARARGS, "What devices may round, and whether results repeat; given: set."},
     {"set_default_dtype", set_default_dtype, METH_O,
      "set_default_dtype(d)\n--\n\nThe type of floats made from Python numbers, in this thread."},
     {"get_default_dtype", get_default_dtype, METH_NOARGS, "get_default_dtype()\n--\n\nSee set_default_dtype."},

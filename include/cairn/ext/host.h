@@ -7,6 +7,7 @@
 #ifndef CAIRN_EXT_HOST_H
 #define CAIRN_EXT_HOST_H
 
+#include "../device.h"
 #include "backend.h"
 #include "dtypes.h"
 #include "graph.h"
@@ -124,6 +125,11 @@ typedef struct cn_host {
   void (*source_free)(cn_source *source); /* what pointwise_source and copy_source made */
   const char *(*library_folders)(void);   /* cn_library_folders of system.h */
   const char *(*op_running)(void);        /* the name of the op that the calling thread is in; NULL: none */
+  cn_precision (*matmul_precision)(void); /* cn_matmul_precision of device.h, and so on */
+  cn_precision (*conv_precision)(void);
+  cn_deterministic (*deterministic_mode)(void);
+  /* For a kernel that adds in no fixed order, with a name that stays: 0, or the error where results must repeat. */
+  int (*not_deterministic)(const char *op);
 } cn_host;
 
 typedef const cn_backend *(*cn_plugin_init_fn)(const cn_host *host);

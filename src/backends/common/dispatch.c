@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "base/numerics.h"
 #include "base/os.h"
 #include "base/scratch.h"
 #include "base/state.h"
@@ -161,7 +162,7 @@ static void read_signature(signature *s, const cn_call *c, const cni_kernel_list
   s->n = 0;
   put(s, (uint64_t)(uintptr_t)list);
   put(s, (uint64_t)(uintptr_t)c->op); /* a list may serve many ops: "*" */
-  put(s, (uint64_t)c->device << 32 | (uint64_t)(uint32_t)cn_num_threads());
+  put(s, (uint64_t)c->device << 32 | (uint64_t)cni_numerics() << 16 | (uint64_t)cn_num_threads());
   for (int i = 0; i < c->nin; i++) put_tensor(s, c, c->in[i]);
   for (int i = 0; i < c->nout; i++) put_tensor(s, c, c->out[i]);
   for (int i = 0; i < c->nargs; i++) put_attribute(s, &c->args[i]);

@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "base/numerics.h"
 #include "base/os.h"
 #include "base/os_cache.h"
 #include "codegen/loop.h"
@@ -166,4 +167,8 @@ const cn_host cni_host = {
   .graph = &reader,
   .library_folders = cn_library_folders,
   .op_running = host_op_running,
+  .matmul_precision = cn_matmul_precision,
+  .conv_precision = cn_conv_precision,
+  .deterministic_mode = cn_deterministic_mode,
+  .not_deterministic = cni_not_deterministic,
 };

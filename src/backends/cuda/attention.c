@@ -66,13 +66,12 @@ static bool takes(cn_call *c, const cn_desc *q, const cn_desc *k, const cn_desc 
 static cni_attention_form form_of(const cn_desc *q, const cn_desc *k, const cn_desc *v, bool causal, bool backward)
 {
   cni_attention_form made;
-  const char *fixed = cni_cuda_host->env("CAIRN_DETERMINISTIC");
   memset(&made, 0, sizeof made);
   memcpy(made.what, "sdpa", 4);
   made.dtype = q->dtype;
   made.causal = causal;
   made.backward = backward;
-  made.fixed = backward && fixed && strcmp(fixed, "0") != 0;
+  made.fixed = backward && cni_cuda_repeats();
   made.b = q->shape[0], made.h = q->shape[1], made.tq = q->shape[2], made.d = q->shape[3];
   made.kh = k->shape[1], made.tk = k->shape[2], made.dv = v->shape[3];
   return made;

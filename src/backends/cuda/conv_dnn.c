@@ -2,7 +2,8 @@
  *
  * Place in the flow: asked first by conv.c. cuDNN is fast where channels are innermost in memory: tensors that lie so
  * are used where they are, others are copied so, and results copied back; images of few channels are folded meanwhile
- * (conv_fold.c). Invariant: float32 is computed in float32: engines that round their inputs are passed over (dnn.c). */
+ * (conv_fold.c). Invariant: float32 is computed in float32 unless the program allows to round (cn_set_conv_precision):
+ * engines that do are passed over (dnn.c), and so are those that add in no fixed order where results must repeat. */
 #include "conv.h"
 
 #include <string.h>
@@ -23,7 +24,8 @@ static const double TRIED_FROM = 1e7; /* multiplications */
 /* What a plan is made of; compared as bytes. */
 typedef struct key {
   char what[8];
-  int32_t kind, dtype, bias, residual, relu, unused;
+  int32_t kind, dtype, bias, residual, relu;
+  int16_t strict, repeats; /* as in cni_dnn_graph */
   int64_t x[4], w[4], y[4]; /* shapes */
   int64_t stride[2], padding[2], dilation[2], groups;
 } key;
@@ -58,7 +60,8 @@ static void describe(cni_dnn_graph *g, const void *payload)
   cudnnDataType_t type = k->dtype == CN_F32   ? CUDNN_DATA_FLOAT
                          : k->dtype == CN_F16 ? CUDNN_DATA_HALF
                                               : CUDNN_DATA_BFLOAT16;
-  g->strict = k->dtype == CN_F32;
+  g->strict = k->strict;
+  g->repeats = k->repeats;
   int x = tensor_of(g, type, k->x, X, CNI_DNN_REAL), w = tensor_of(g, type, k->w, W, CNI_DNN_REAL);
   int y = tensor_of(g, type, k->y, Y, CNI_DNN_REAL);
   int left = k->residual + k->bias + k->relu, at = between(g, k, y, left);
@@ -158,6 +161,8 @@ static key key_of(const cni_cuda_conv *v, const side *s)
   memcpy(k.what, "conv2d", 6);
   k.kind = (int32_t)v->kind;
   k.dtype = v->x->dtype;
+  k.strict = k.dtype == CN_F32 && cni_cuda_host->conv_precision() == CN_PRECISION_FLOAT32;
+  k.repeats = cni_cuda_host->deterministic_mode() != CN_DETERMINISTIC_OFF;
   k.bias = v->b != NULL;
   k.residual = v->z != NULL;
   k.relu = v->relu;
@@ -213,7 +218,7 @@ int cni_cuda_conv_dnn(cn_call *c, const cni_cuda_conv *v)
   for (; count < n; count++) pointers[count] = s[count].last.data;
   if (v->b) uids[count] = B, pointers[count++] = b.data;
   cni_dnn_operands operands = {count, uids, pointers};
-  if (!status && is_work(v)) cni_dnn_settle(&plan, d, &k, sizeof k, describe, &operands);
+  if (!status && !k.repeats && is_work(v)) cni_dnn_settle(&plan, d, &k, sizeof k, describe, &operands);
   if (!status) status = cni_dnn_run(d, name, &plan, &operands);
   for (int i = 0; i < n; i++) status = leave(&s[i], d, name, i == written, status);
   cni_cuda_drop(&b, d);

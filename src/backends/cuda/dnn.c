@@ -1,6 +1,6 @@
 /* dnn.c: see dnn.h. Of a graph's engines the first whose plan finalizes is taken; for work that is worth it several are
  * tried at its first run, and the fastest stays. A plan's text is kept on disk under its key, cuDNN's version and the
- * device, so that a later process neither asks, compiles nor tries. With CAIRN_DETERMINISTIC=1 the first engine that
+ * device, so that a later process neither asks, compiles nor tries. Where results must repeat the first engine that
  * gives the same bits each time is taken, so that no clock decides. */
 #include "dnn.h"
 
@@ -103,22 +103,20 @@ static notes notes_of(cudnnBackendDescriptor_t config)
   return found;
 }
 
-static bool is_fixed(void)
+static bool allowed(const cni_dnn_graph *g, cudnnBackendDescriptor_t config)
 {
-  const char *fixed = cni_cuda_host->env("CAIRN_DETERMINISTIC");
-  return fixed && strcmp(fixed, "0") != 0;
+  if (!g->strict && !g->repeats) return true;
+  notes about = notes_of(config);
+  return !(g->strict && about.rounds) && !(g->repeats && about.varies);
 }
 
-/* The first engine that gives a plan; where results are to be the same each time, the first of those that say so. */
+/* The first engine that gives a plan. */
 static void choose(cni_dnn_plan *p, cni_dnn_graph *g, cudnnHandle_t h)
 {
   cudnnBackendDescriptor_t configs[CNI_DNN_ENGINES];
   int n = cni_dnn_engines(g, h, NULL, configs);
-  for (int fixed = is_fixed(); fixed >= 0; fixed--)
-    for (int i = 0; i < n && !p->plan; i++) {
-      notes about = g->strict || fixed ? notes_of(configs[i]) : (notes){false, false, false};
-      if (!(g->strict && about.rounds) && !(fixed && about.varies)) try_config(p, h, configs[i]);
-    }
+  for (int i = 0; i < n && !p->plan; i++)
+    if (allowed(g, configs[i])) try_config(p, h, configs[i]);
   while (n) cni_cuda_dnn()->cudnnBackendDestroyDescriptor(configs[--n]);
 }
 
@@ -174,16 +172,14 @@ static char *write_plan(const cni_dnn_plan *p, const char *name, size_t *size)
   return NULL;
 }
 
-static const char *first_or_fixed(void) { return is_fixed() ? "-fixed" : ""; }
-
 /* The text that is kept under a key; owned. NULL, without an error: there is none. */
 static char *load(uint64_t key, cni_cuda_device *d, size_t *size, bool *settled)
 {
-  char name[64], *text = NULL;
+  char name[64];
   file_name(name, sizeof name, key, d, "-tried");
-  if (!is_fixed()) text = cni_cuda_host->cache_load(name, size);
+  char *text = cni_cuda_host->cache_load(name, size);
   *settled = text != NULL;
-  file_name(name, sizeof name, key, d, first_or_fixed());
+  file_name(name, sizeof name, key, d, "");
   return text ? text : cni_cuda_host->cache_load(name, size);
 }
 
@@ -217,7 +213,7 @@ static void make(cni_dnn_plan *p, cni_cuda_device *d, uint64_t key, cni_dnn_desc
   char *text = load(key, d, &size, &p->settled);
   if (!text || !read_plan(p, h, text, size)) {
     if (text) cni_cuda_host->free_memory(text, size);
-    file_name(name, sizeof name, key, d, first_or_fixed());
+    file_name(name, sizeof name, key, d, "");
     text = build(p, h, name, describe, payload, &size);
     p->settled = false;
   }
@@ -250,8 +246,7 @@ static bool grow(void)
 
 static uint64_t key_on(const cni_cuda_device *d, uint64_t key)
 {
-  int32_t parts[] = {d->index, is_fixed()};
-  return cn_hash_more(key, parts, sizeof parts) | 1;
+  return cn_hash_more(key, &d->index, sizeof d->index) | 1;
 }
 
 /* ---- ahead (ahead.c) ---- */
@@ -285,7 +280,7 @@ static void make_ahead(cni_cuda_device *d, void *payload)
   size_t size = 0;
   cni_dnn_plan p = {.plan = NULL};
   char *text = load(w->key, d, &size, &p.settled);
-  file_name(name, sizeof name, w->key, d, first_or_fixed());
+  file_name(name, sizeof name, w->key, d, "");
   if (!text) text = build_apart(w, name, &size);
   pthread_mutex_lock(&lock);
   uint64_t here = key_on(d, w->key);
@@ -428,8 +423,7 @@ static void try_engines(cni_dnn_plan *plan, const trial *t, cni_dnn_graph *g)
   float best = time_plan(t, plan, -1);
   for (int i = 0; i < n && tried < TRIED && best >= 0; i++) {
     cni_dnn_plan p = {.settled = true};
-    notes about = notes_of(configs[i]);
-    if (about.compiles || (g->strict && about.rounds) || !try_config(&p, h, configs[i])) continue;
+    if (notes_of(configs[i]).compiles || !allowed(g, configs[i]) || !try_config(&p, h, configs[i])) continue;
     float took = time_plan(t, &p, best);
     tried++;
     if (took >= 0 && took < best) {
@@ -470,7 +464,7 @@ void cni_dnn_settle(cni_dnn_plan *plan, cni_cuda_device *d, const void *key, siz
   static double spent; /* guarded by the lock */
   const cni_cuda_driver_table *cu = cni_cuda_driver();
   trial t = {.d = d, .operands = operands};
-  if (plan->settled || is_fixed() || cni_cuda_looks() || cni_cuda_records(d)) return;
+  if (plan->settled || cni_cuda_looks() || cni_cuda_records(d)) return;
   pthread_mutex_lock(&lock);
   double begin = seconds();
   if (spent < MOST_SECONDS && (t.filler = cni_cuda_alloc(d, FILLER)) != NULL &&

@@ -31,7 +31,8 @@ typedef struct cni_dnn_graph {
   int noperations;
   int64_t next; /* unique number of the next virtual tensor */
   cudnnStatus_t status;
-  bool strict; /* no engine that rounds its inputs to a smaller type */
+  bool strict;  /* no engine that rounds its inputs to a smaller type */
+  bool repeats; /* none that adds in no fixed order */
 } cni_dnn_graph;
 
 typedef enum cni_dnn_place { CNI_DNN_REAL, CNI_DNN_VIRTUAL, CNI_DNN_VALUE } cni_dnn_place;

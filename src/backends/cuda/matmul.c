@@ -6,8 +6,8 @@
  * cuBLASLt thinks in columns, so C = A B is asked for as C^T = B^T A^T: a row-major matrix is its own transpose there.
  * What a shape needs, descriptors and algorithm, is made at its first product and kept; large products, and those that
  * many like them follow, try the library's answers then and keep the fastest. Invariants: float32 products are float32
- * (no TF32); an operand that has no dense direction is copied first; with CAIRN_DETERMINISTIC=1 the library's first
- * answer is taken, so that no clock decides. */
+ * unless the program allows to round (cn_set_matmul_precision); an operand that has no dense direction is copied first;
+ * where results must repeat the library's first answer is taken, so that no clock decides. */
 #include <string.h>
 
 #include "plugin.h"
@@ -24,7 +24,8 @@ typedef struct matrix {
 typedef struct shape_key {
   int64_t m, n, k, batch; /* of C^T = A B in cuBLASLt's sense: (m, k) x (k, n) */
   int64_t a_ld, b_ld, d_ld, a_step, b_step, d_step;
-  int32_t dtype, to, device, a_transposed, b_transposed, extra, a_align, b_align, d_align, unused; /* to: d's type */
+  int32_t dtype, to, device, a_transposed, b_transposed, extra, a_align, b_align, d_align; /* to: d's type */
+  int16_t precision, repeats; /* of float32; where results must repeat */
 } shape_key;
 
 /* What becomes of a product's result before it is stored. pre: the values before gelu (its tanh form). */
@@ -32,6 +33,9 @@ enum extra { NOTHING, BIAS, BIAS_GELU, BIAS_GELU_PRE, TIMES_GELU_SLOPE };
 static const cublasLtEpilogue_t epilogues[] = {CUBLASLT_EPILOGUE_DEFAULT, CUBLASLT_EPILOGUE_BIAS,
                                                CUBLASLT_EPILOGUE_GELU_BIAS, CUBLASLT_EPILOGUE_GELU_AUX_BIAS,
                                                CUBLASLT_EPILOGUE_DGELU};
+/* By cn_precision. */
+static const cublasComputeType_t factors[] = {CUBLAS_COMPUTE_32F, CUBLAS_COMPUTE_32F_FAST_TF32,
+                                              CUBLAS_COMPUTE_32F_FAST_16BF};
 static bool has_pre(int extra) { return extra == BIAS_GELU_PRE || extra == TIMES_GELU_SLOPE; }
 
 /* cuBLASLt's objects for products of one shape; all NULL until made. */
@@ -166,7 +170,7 @@ static int make_objects(objects *o, const shape_key *k)
   cublasOperation_t a = k->a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N, b = k->b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
   cublasLtEpilogue_t epilogue = epilogues[k->extra];
   bool wide = k->dtype == CN_F64;
-  cublasStatus_t s = lt->cublasLtMatmulDescCreate(&o->desc, wide ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F,
+  cublasStatus_t s = lt->cublasLtMatmulDescCreate(&o->desc, wide ? CUBLAS_COMPUTE_64F : factors[k->precision],
                                                   wide ? CUDA_R_64F : CUDA_R_32F);
   if (s == CUBLAS_STATUS_SUCCESS)
     s = lt->cublasLtMatmulDescSetAttribute(o->desc, CUBLASLT_MATMUL_DESC_TRANSA, &a, sizeof a);
@@ -267,9 +271,7 @@ static float time_of(cni_cuda_device *d, const plan *p, const cublasLtMatmulAlgo
 /* times: as many products like this one are to come. */
 static bool worth_trying(const shape_key *k, double times)
 {
-  const char *fixed = cni_cuda_host->env("CAIRN_DETERMINISTIC");
-  if (fixed && strcmp(fixed, "0") != 0) return false;
-  return times * (double)k->m * (double)k->n * (double)k->k * (double)k->batch >= TRIED_FROM;
+  return !k->repeats && times * (double)k->m * (double)k->n * (double)k->k * (double)k->batch >= TRIED_FROM;
 }
 
 /* The fastest of the answers, tried on the operands of the first product; the first one where none can be timed. */
@@ -369,7 +371,9 @@ static int multiply(cni_cuda_device *d, const char *name, kind what, const matri
   k.m = out->cols, k.n = out->rows, k.k = a->cols, k.batch = batch;
   k.a_ld = leading(b), k.b_ld = leading(a), k.d_ld = out->row;
   k.a_step = b->step, k.b_step = a->step, k.d_step = out->step;
-  k.dtype = what.dtype, k.to = what.to, k.device = d->index, k.extra = more.extra;
+  k.dtype = what.dtype, k.to = what.to, k.device = d->index, k.extra = (int32_t)more.extra;
+  k.precision = what.dtype == CN_F32 ? (int16_t)cni_cuda_host->matmul_precision() : 0;
+  k.repeats = cni_cuda_repeats();
   k.a_transposed = !by_rows(b), k.b_transposed = !by_rows(a);
   k.a_align = alignment(b->data), k.b_align = alignment(a->data), k.d_align = alignment(out->data);
   if (cni_cuda_looks()) return cni_cuda_look_for(0, make_ready, &k, sizeof k);

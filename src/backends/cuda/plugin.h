@@ -364,6 +364,8 @@ static inline int cni_cuda_wide(int dtype)
 /* Is it one of the types that kernels/common.cuh knows? */
 static inline bool cni_cuda_known(int dtype) { return dtype >= CN_BOOL && dtype <= CN_F64; }
 int cni_cuda_refuse(cn_call *c, const char *why);
+/* Must a second run repeat this one bit for bit? */
+static inline bool cni_cuda_repeats(void) { return cni_cuda_host->deterministic_mode() >= CN_DETERMINISTIC_WARN; }
 
 /* ---- products by kernels of ours (gemm.c) ---- */
 /* y (m, n) = a (m, k) b (k, n), a batch of them; as in kernels/gemm.cu. Strides in elements. */

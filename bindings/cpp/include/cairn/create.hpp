@@ -178,6 +178,9 @@ inline void manual_seed(uint64_t seed) { cn_seed(seed); }
 inline void set_default_dtype(DType dtype) { detail::check(cn_set_default_dtype(dtype)); }
 inline DType get_default_dtype() { return cn_default_dtype(); }
 inline void set_num_threads(int threads) { detail::check(cn_set_num_threads(threads)); }
+inline void set_matmul_precision(cn_precision precision) { detail::check(cn_set_matmul_precision(precision)); }
+inline void set_conv_precision(cn_precision precision) { detail::check(cn_set_conv_precision(precision)); }
+inline void set_deterministic(cn_deterministic mode) { detail::check(cn_set_deterministic(mode)); }
 inline int get_num_threads() { return cn_num_threads(); }
 /* Where tensors are made that say no device. */
 inline void set_default_device(Device place) { cn_set_default_device(place.number()); }

@@ -1,6 +1,7 @@
 """cairn.backends.cuda: which parts of CUDA a program allows.
 
-`matmul.allow_tf32` and its kin are permissions to round more; cairn does not use them: float32 products are float32.
+`matmul.allow_tf32` and `matmul.fp32_precision` let products of float32 round their factors, as
+set_float32_matmul_precision does; other permissions to round more are not used: sums of 16-bit products are float32.
 Attention has one implementation that takes what it is given. A switch that would change speed alone warns once.
 """
 from __future__ import annotations
@@ -10,6 +11,7 @@ import os
 from typing import Any, Iterator
 
 from .._arguments import only_speed
+from .._settings import get_float32_matmul_precision, set_float32_matmul_precision
 
 __all__ = ["enable_cudnn_sdp", "enable_flash_sdp", "enable_math_sdp", "enable_mem_efficient_sdp", "cudnn_sdp_enabled",
            "flash_sdp_enabled", "is_built", "is_flash_attention_available", "math_sdp_enabled", "matmul",
@@ -24,18 +26,36 @@ def is_built() -> bool:
 
 
 class _Matmul:
-    """Permissions for matrix products; none of them is used. One taken away is kept to as well."""
+    """Permissions for matrix products. One that is not used and taken away is kept to as well."""
 
-    allow_tf32 = False
     allow_fp16_reduced_precision_reduction = True
     allow_bf16_reduced_precision_reduction = True
     allow_fp16_accumulation = False
-    fp32_precision = "none"
+
+    @property
+    def allow_tf32(self) -> bool:
+        """May factors be rounded to TF32?"""
+        return get_float32_matmul_precision() != "highest"
+
+    @allow_tf32.setter
+    def allow_tf32(self, value: bool) -> None:
+        set_float32_matmul_precision("high" if value else "highest")
+
+    @property
+    def fp32_precision(self) -> str:
+        """The same by name: "ieee" or "tf32"."""
+        return "tf32" if self.allow_tf32 else "ieee"
+
+    @fp32_precision.setter
+    def fp32_precision(self, value: str) -> None:
+        if value not in ("ieee", "tf32", "none"):
+            raise RuntimeError("backends.cuda.matmul.fp32_precision: expected 'ieee' or 'tf32', not %r" % (value,))
+        self.allow_tf32 = value == "tf32"
 
     def __setattr__(self, name: str, value: Any) -> None:
         if not hasattr(_Matmul, name):
             raise AttributeError("backends.cuda.matmul has no setting %r" % name)
-        if value is True or value == "tf32":
+        if value is True and name != "allow_tf32":
             only_speed("backends.cuda.matmul", getattr(_Matmul, name), **{name: value})
         super().__setattr__(name, value)
 

@@ -1,8 +1,8 @@
-"""cairn.backends.cudnn: cairn has kernels of its own and does not use cuDNN.
+"""cairn.backends.cudnn: settings of convolutions on a GPU, where cuDNN computes them.
 
-`benchmark`, `deterministic`, `enabled` and `allow_tf32` can be set as programs do. cairn's kernels repeat their results
-whatever they say, compute float32 in float32, and choose without trying out: what would be faster with cuDNN
-(`benchmark`, `allow_tf32`) warns once.
+`allow_tf32` lets convolutions of float32 round their factors (False at first: float32 is float32 until a program says
+otherwise), `deterministic` keeps to those that repeat their results bit for bit; the CPU's do, and round nothing. Which
+engines of cuDNN are tried is cairn's choice: `benchmark` and `enabled` would change speed alone, and warn once.
 """
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import sys
 from types import ModuleType
 from typing import Any, Iterator
 
+from .. import _C
 from .._arguments import only_speed
 
 __all__ = ["allow_tf32", "benchmark", "benchmark_limit", "deterministic", "enabled", "flags", "is_acceptable",
@@ -27,8 +28,13 @@ class _Settings(ModuleType):
     """This module, so that an assignment to a setting is noticed."""
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name in ("benchmark", "allow_tf32"):
-            only_speed("backends.cudnn", False, **{name: bool(value)})
+        if name in ("benchmark", "enabled"):
+            only_speed("backends.cudnn", name == "enabled", **{name: bool(value)})
+        matmul, conv, mode = _C._numerics()
+        if name == "allow_tf32":
+            _C._numerics(matmul, int(bool(value)), mode)
+        if name == "deterministic" and mode <= 1:       # more than that is use_deterministic_algorithms' matter
+            _C._numerics(matmul, conv, int(bool(value)))
         super().__setattr__(name, value)
 
 
@@ -36,18 +42,19 @@ sys.modules[__name__].__class__ = _Settings
 
 
 def is_available() -> bool:
-    """False: it is not used."""
-    return False
+    """Whether there is a GPU, where it is looked for."""
+    from .. import cuda
+    return cuda.is_available()
 
 
 def version() -> int | None:
-    """None: it is not used."""
+    """None: cairn opens whichever of cuDNN 9 there is when it first needs it."""
     return None
 
 
-def is_acceptable(tensor: Any) -> bool:  # unused: tensor (none is given to it)
-    """False: no tensor is given to it."""
-    return False
+def is_acceptable(tensor: Any) -> bool:
+    """Whether it lies where cuDNN could compute with it, in a type that it takes."""
+    return bool(tensor.is_cuda and tensor.dtype in (_C.float32, _C.float16, _C.bfloat16))
 
 
 def set_flags(_enabled: bool | None = None, _benchmark: bool | None = None, _benchmark_limit: int | None = None,

@@ -4,6 +4,7 @@
  * child no library is entered any more (their thread pools do not survive a fork). */
 #include "blas.h"
 
+#include <cairn/device.h>
 #include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -40,12 +41,6 @@ static void symbol(void *to, void *library, const char *name)
   memcpy(to, &found, sizeof found);
 }
 
-static bool deterministic(void)
-{
-  const char *wish = cni_os_env("CAIRN_DETERMINISTIC");
-  return wish && strcmp(wish, "0") != 0;
-}
-
 /* ---- loading ---- */
 
 #if defined(CNI_MINIMAL)
@@ -76,8 +71,6 @@ static void open_openblas(void)
   symbol(&openblas.sgemm, library, "cblas_sgemm");
   symbol(&openblas.dgemm, library, "cblas_dgemm");
   symbol(&openblas.set_threads, library, "openblas_set_num_threads");
-  /* Its results depend on its thread count. */
-  if (openblas.set_threads && deterministic()) openblas.set_threads(1);
 }
 
 void *cni_blas_openblas(void)
@@ -129,7 +122,7 @@ const char *cni_blas_against(const cni_gemm *given, bool f64)
   enum cni_blas which = who(given);
   if (which == CNI_BLAS_OWN) return "own kernels are asked for";
   if ((double)given->m * (double)given->n * (double)given->k <= 64.0 * 64 * 64) return "too small for a library";
-  if (deterministic()) return "CAIRN_DETERMINISTIC asks for own kernels";
+  if (cn_deterministic_mode() >= CN_DETERMINISTIC_WARN) return "results must repeat (cn_set_deterministic)";
   if (!loaded(which, f64)) return "the library is not installed, or has no product of this type";
   if (atomic_load_explicit(&forked, memory_order_relaxed)) return "its threads did not survive a fork";
   cni_gemm g = *given;

@@ -1,7 +1,7 @@
 /* blas.h: matrix products by a library, for those who ask for one; loaded at first need, never linked.
  *
  * Place in the flow: the rows "openblas" and "onednn" of the products (gemm/matmul.c) ask whether a library takes a
- * call; gemm.c hands the product over before it takes its own kernels. CAIRN_DETERMINISTIC=1 means own kernels for
+ * call; gemm.c hands the product over before it takes its own kernels. cn_set_deterministic means own kernels for
  * products. Invariant: a library that is absent or cannot take a product costs nothing but speed: the own kernels do
  * it. */
 #ifndef CNI_CPU_BLAS_H

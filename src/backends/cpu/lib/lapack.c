@@ -5,7 +5,7 @@
  * child does not enter the library any more: its threads do not survive a fork. */
 #include "lapack.h"
 
-#include <cairn/base.h>
+#include <cairn/device.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -85,7 +85,6 @@ const cni_lapack *cni_lapack_get(void)
 
 void cni_lapack_threads(int64_t batch, int64_t size)
 {
-  const char *wish = cni_os_env("CAIRN_DETERMINISTIC");
-  bool one = batch > 1 || size < THREADS_FROM || (wish && strcmp(wish, "0") != 0);
+  bool one = batch > 1 || size < THREADS_FROM || cn_deterministic_mode() >= CN_DETERMINISTIC_WARN;
   if (set_threads) set_threads(one ? 1 : cn_num_threads());
 }

@@ -47,7 +47,7 @@ typedef struct cni_lapack {
 /* NULL when there is no library, in a minimal build, or in a forked child. Any thread. */
 const cni_lapack *cni_lapack_get(void);
 /* Before a batch: the library works on one thread where the batch is split, the matrix of that size is small, or
- * CAIRN_DETERMINISTIC=1; else on cairn's number of threads. */
+ * results must repeat (cn_set_deterministic); else on cairn's number of threads. */
 void cni_lapack_threads(int64_t batch, int64_t size);
 
 #endif
