@@ -145,14 +145,14 @@ int cni_node_save(cni_node *n, int k, cn_tensor *t)
   if (!alias) return CN_ERR_MEMORY;
   cn_state *st = cni_state();
   n->has_saved = true;
-  if (CNI_UNLIKELY(st->saved_hooks != NULL) && !st->capture && !t->d.weak) {
-    int status = pack(&n->saved[k], st, alias);
-    cni_tensor_release(alias);
-    return status;
-  }
   if (CNI_UNLIKELY(st->capture != NULL) && t->view && cni_hooks.capture_saves(alias, t)) {
     cni_tensor_release(alias);
     return cn_err();
+  }
+  if (CNI_UNLIKELY(st->saved_hooks != NULL) && !t->d.weak) {
+    int status = pack(&n->saved[k], st, alias);
+    cni_tensor_release(alias);
+    return status;
   }
   n->saved[k].t = alias;
   n->saved[k].version = atomic_load_explicit(&t->storage->version, memory_order_relaxed);

@@ -309,7 +309,11 @@ static int add_backward(capturing *c)
   p->gradient = cni_alloc(n * sizeof *p->gradient);
   p->carries = p->gradient ? cni_alloc_zero(p->noutputs) : NULL;
   cn_tensor **wanted = p->carries ? cni_alloc_zero(bytes) : NULL, **grads = wanted ? cni_alloc_zero(bytes) : NULL;
+  size_t writes = c->cap.writes;
   status = grads ? run_backward(c, wanted, grads) : CN_ERR_MEMORY;
+  if (!status && c->cap.writes != writes) /* forward would write it, though nobody may go backward */
+    status = cni_fail(CN_ERR_CAPTURE, "compile: the backward pass writes to a tensor that lives outside (running "
+                                      "statistics, which a checkpoint counts again): compile the whole step");
   cni_free(wanted, bytes);
   cni_free(grads, bytes);
   return status;

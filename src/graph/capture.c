@@ -290,6 +290,7 @@ static int write_value(cni_capture *cap, cn_tensor *dest, int value)
     return cni_fail(CN_ERR_CAPTURE, "capture: a write to memory that is shared without a recorded view");
   m->value = whole;
   m->writes++;
+  cap->writes += m->state >= 0;
   if (m->state >= 0) cap->g->states[m->state].final = whole;
   else tag(cap, dest, value, m->writes);
   atomic_fetch_add_explicit(&dest->storage->version, 1, memory_order_relaxed);

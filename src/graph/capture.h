@@ -72,6 +72,7 @@ typedef struct cni_capture {
   const bool *parts; /* per input, where whoever captures says so: it is a part of a larger memory; NULL: none is */
   bool escaped;   /* after its end: some are still there, which somebody outside keeps */
   bool hooked;    /* the code hung a hook on a gradient */
+  size_t writes;  /* to tensors from outside, so far */
   bool leaves_are_inside; /* what reaches leaves is collected by whoever captures: it is nothing that a run assigns */
   bool grad;           /* gradients were on when it began: what switches them off is the program */
   int own;             /* ... or the capture itself, while this is not 0 */

@@ -59,8 +59,8 @@ def fork_rng(devices: Any = None, enabled: bool = True,
     if not enabled:
         yield
         return
-    state = get_rng_state()
+    state = _C._random_state()
     try:
         yield
     finally:
-        set_rng_state(state)
+        _C._random_set_state(*state)

@@ -227,6 +227,40 @@ static PyObject *tracing(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
   return PyBool_FromLong(cn_tracing());
 }
 
+/* ---- computing something again (cairn/utils/checkpoint.py) ---- */
+
+/* _random_state() -> (seed, offset) of the thread, which a captured function may ask for, too. */
+static PyObject *random_state(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+  uint64_t seed, offset;
+  cn_random_state(&seed, &offset);
+  return Py_BuildValue("KK", (unsigned long long)seed, (unsigned long long)offset);
+}
+
+static PyObject *set_random_state(PyObject *Py_UNUSED(module), PyObject *args)
+{
+  unsigned long long seed, offset;
+  if (!PyArg_ParseTuple(args, "KK:_random_set_state", &seed, &offset)) return NULL;
+  cn_random_set_state(seed, offset);
+  Py_RETURN_NONE;
+}
+
+/* _recompute_begin() -> scope: until _trace_scope_end(scope) a graph that is captured computes something again: no pass
+ * may take it for the first time. */
+static PyObject *recompute_begin(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+  int scope = cn_trace_scope_begin("checkpoint", "recompute", NULL);
+  return cn_err() ? cnpy_raise() : PyLong_FromLong(scope);
+}
+
+static PyObject *scope_end(PyObject *Py_UNUSED(module), PyObject *scope)
+{
+  long number = PyLong_AsLong(scope);
+  if (number == -1 && PyErr_Occurred()) return NULL;
+  cn_trace_scope_end((int)number);
+  Py_RETURN_NONE;
+}
+
 cn_tensor *cnpy_weak_input(PyObject *o)
 {
   PyObject *t = PyObject_GetAttrString(o, "_tensor");
@@ -253,6 +287,10 @@ static PyMethodDef compiled_methods[] = {
 static PyMethodDef functions[] = {
   {"_compile_stats", all_stats, METH_NOARGS, "Counts of all compiled functions."},
   {"_compile_stats_reset", reset_stats, METH_NOARGS, "They begin at 0 again."},
+  {"_random_state", random_state, METH_NOARGS, "Seed and offset of this thread's random numbers."},
+  {"_random_set_state", set_random_state, METH_VARARGS, "They go on from there."},
+  {"_recompute_begin", recompute_begin, METH_NOARGS, "What follows was computed before."},
+  {"_trace_scope_end", scope_end, METH_O, "Ends what _recompute_begin began."},
   {"_tracing", tracing, METH_NOARGS, "Is a graph being captured in this thread?"},
   {"_set_weak_class", set_weak_class, METH_O, "The class of floats that are inputs of a graph."},
   {NULL, NULL, 0, NULL},

@@ -14,7 +14,7 @@ from .. import _C
 from .._modes import enable_grad, is_grad_enabled
 from .._tensor import Tensor
 from ..autograd.graph import saved_tensors_hooks
-from ..random import fork_rng, get_rng_state, set_rng_state
+from ..random import fork_rng
 
 __all__ = ["CheckpointError", "CheckpointFunction", "checkpoint", "checkpoint_sequential",
            "set_checkpoint_debug_enabled", "set_checkpoint_early_stop"]
@@ -49,7 +49,7 @@ class _Frame:
                  early_stop: bool, preserve: bool) -> None:
         self.run, self.backward_context = run, backward_context
         self.determinism, self.debug, self.early_stop = determinism, debug, early_stop
-        self.state = get_rng_state() if preserve else None
+        self.state = _C._random_state() if preserve else None
         self.autocast = (_C._autocast_dtype(True), _C._autocast_dtype(False))
         self.places: list[Any] = []  # weak references, in the order of the first run
         self.metas: list[tuple[Any, Any, Any]] = []
@@ -91,12 +91,13 @@ class _Frame:
     def again(self) -> None:
         """Runs the function once more and takes what its ops keep."""
         counted = [0]
+        scope = _C._recompute_begin()
         low = (_C._autocast_begin(True, self.autocast[0]), _C._autocast_begin(False, self.autocast[1]))
         try:
             with enable_grad(), contextlib.ExitStack() as stack:
                 if self.state is not None:
                     stack.enter_context(fork_rng())
-                    set_rng_state(self.state)
+                    _C._random_set_state(*self.state)
                 stack.enter_context(self.backward_context)
                 with saved_tensors_hooks(lambda t: self._told(counted, t), lambda t: t):
                     self.run()
@@ -105,6 +106,7 @@ class _Frame:
         finally:
             _C._autocast_end(low[1])
             _C._autocast_end(low[0])
+            _C._trace_scope_end(scope)
 
 
 def _no_contexts() -> tuple[ContextManager[Any], ContextManager[Any]]:
