@@ -7,6 +7,10 @@
 #include "plugin.h"
 
 /* As in kernels/window.cu. */
+typedef struct denominator {
+  int64_t by;
+  uint32_t factor, shift;
+} denominator;
 typedef struct job {
   const void *x;
   void *y, *index;
@@ -14,6 +18,7 @@ typedef struct job {
   int64_t kernel[2], stride[2], padding[2], dilation[2];
   int64_t divisor;
   int64_t images, channels;
+  denominator groups, columns, lines, step[2];
   int32_t include_pad, aligned;
   cni_cuda_slot fault;
 } job;
@@ -51,7 +56,9 @@ typedef struct request {
   const cn_desc *x, *y, *index_in, *index_out;
   bool folds;       /* into zeros of the type that is computed in */
   const char *last; /* the kernel for images whose channels are innermost; NULL: there is none */
+  const char *shared; /* ... for few results of these, which the threads of a block make together; NULL likewise */
 } request;
+enum { WARP = 32 };
 
 /* Are the elements of (N, C, H, W) or (C, H, W) dense with channels innermost? */
 static bool channels_innermost(const cn_desc *d)
@@ -73,6 +80,23 @@ static bool is_last(const request *r)
   return true;
 }
 
+/* With shift s so that 2^s >= by, and factor 2^32 (2^s - by) / by + 1, the quotient is exact below 2^31. */
+static denominator denominator_of(int64_t by)
+{
+  denominator d = {by, 0, 0};
+  if (by < 1 || by > INT32_MAX) return d; /* positions are 64 bits wide then, or there are none */
+  while (((int64_t)1 << d.shift) < by) d.shift++;
+  d.factor = (uint32_t)((((uint64_t)1 << 32) * (((uint64_t)1 << d.shift) - (uint64_t)by)) / (uint64_t)by + 1);
+  return d;
+}
+
+/* Is a block better for few results than a thread? */
+static bool shares(const cni_cuda_device *d, const job *j, const request *r, int64_t packs)
+{
+  enum { LEAST = 16 }; /* elements of a result */
+  return r->shared && packs <= (int64_t)d->units * CNI_CUDA_THREADS && j->h * j->w >= LEAST * j->oh * j->ow;
+}
+
 /* Tensors are used where they lie. */
 static int run_last(cn_call *c, job *j, const request *r)
 {
@@ -87,9 +111,12 @@ static int run_last(cn_call *c, job *j, const request *r)
   j->images = x->ndim == 4 ? x->shape[0] : 1;
   int64_t vector = 8 / (int64_t)cn_element_size(y->dtype);
   j->aligned = j->channels % vector == 0 && ((uintptr_t)j->x | (uintptr_t)j->y | (uintptr_t)j->index) % 16 == 0;
-  bool narrow = x->numel < INT32_MAX && y->numel < INT32_MAX;
-  cni_cuda_code code = {.file = "window.cu", .entry = r->last, .types = {y->dtype}, .number = narrow ? 32 : 64};
-  return cni_cuda_run(d, name, &code, cni_cuda_grid_for(d, y->numel / (j->aligned ? vector : 1)), j);
+  int64_t pack = j->aligned ? vector : 1, packs = y->numel / pack;
+  j->groups = denominator_of(j->channels / pack);
+  bool narrow = x->numel < INT32_MAX && y->numel < INT32_MAX, shared = shares(d, j, r, packs);
+  cni_cuda_code code = {.file = "window.cu", .entry = shared ? r->shared : r->last, .types = {y->dtype},
+                        .number = narrow ? 32 : 64};
+  return cni_cuda_run(d, name, &code, cni_cuda_grid_for(d, shared ? packs * (CNI_CUDA_THREADS / WARP) : packs), j);
 }
 
 static int run(cn_call *c, job *j, const request *r)
@@ -100,6 +127,9 @@ static int run(cn_call *c, job *j, const request *r)
   if (!d) return CN_ERR_DEVICE;
   if (!cni_cuda_known(r->y->dtype)) return cni_cuda_refuse(c, "a type for storage only");
   if (r->y->numel == 0) return CN_OK;
+  j->columns = denominator_of(r->y->shape[r->y->ndim - 1]);
+  j->lines = denominator_of(r->y->shape[r->y->ndim - 2]);
+  for (int i = 0; i < 2; i++) j->step[i] = denominator_of(j->stride[i]);
   if (is_last(r)) return run_last(c, j, r);
   int type = r->folds ? cni_cuda_wide(r->y->dtype) : r->y->dtype;
   int status = cni_cuda_take(&ox, d, name, r->x, r->y->dtype);
@@ -181,7 +211,7 @@ static int adaptive_kernel(cn_call *c)
 {
   job j = {0};
   request r = {"adaptive_avg_pool", cn_desc_of(c->in[0]), cn_desc_of(c->out[0]), NULL, NULL, false,
-               "adaptive_avg_pool_last"};
+               "adaptive_avg_pool_last", "adaptive_avg_pool_shared"};
   read_sizes(&j, r.x, r.y);
   return run(c, &j, &r);
 }

@@ -8,6 +8,12 @@
 #include "codegen/device.cuh"
 #include "common.cuh"
 
+/* What positions are divided by: n / by is (n * factor >> 32) + n >> shift for n below 2^31. */
+struct denominator {
+  i64 by;
+  u32 factor, shift;
+};
+
 struct window_job {
   const void *x;
   void *y;
@@ -16,6 +22,7 @@ struct window_job {
   i64 kernel[2], stride[2], padding[2], dilation[2];
   i64 divisor;
   i64 images, channels; /* where channels are innermost */
+  denominator groups, columns, lines, step[2]; /* of results: packs of a pixel, pixels of a line, lines; strides */
   i32 include_pad, aligned;
   fault_slot fault;
 };
@@ -34,14 +41,26 @@ FN place place_of(i64 at, i64 rows, i64 columns)
   return place{plane, line - plane * (I)rows, (I)at - line * (I)columns};
 }
 
-/* Packs of M channels of (images, rows, columns, channels): the one of a number, and where its first element is. */
+FN I divided(I n, const denominator &d)
+{
+  return N == 32 ? (I)(((u32)((u64)(u32)n * d.factor >> 32) + (u32)n) >> d.shift) : n / (I)d.by;
+}
+
+/* The result's element `at`. */
+FN place place_of_result(i64 at, const window_job &p)
+{
+  const I line = divided((I)at, p.columns), plane = divided(line, p.lines);
+  return place{plane, line - plane * (I)p.lines.by, (I)at - line * (I)p.columns.by};
+}
+
+/* Packs of M channels of (images, rows, columns, channels): the result's of a number, and where its first element is. */
 struct pixel {
   I image, row, column, group;
 };
-template <int M> FN pixel pixel_of(i64 at, i64 rows, i64 columns, i64 channels)
+FN pixel pixel_of(i64 at, const window_job &p)
 {
-  const I groups = (I)(channels / M), line = (I)at / groups, row = line / (I)columns, image = row / (I)rows;
-  return pixel{image, row - image * (I)rows, line - row * (I)columns, (I)at - line * groups};
+  const I line = divided((I)at, p.groups), row = divided(line, p.columns), image = divided(row, p.lines);
+  return pixel{image, row - image * (I)p.lines.by, line - row * (I)p.columns.by, (I)at - line * (I)p.groups.by};
 }
 template <int M> FN i64 start_of(pixel e, i64 rows, i64 columns, i64 channels)
 {
@@ -75,7 +94,7 @@ KERNEL(max_pool, window_job)
   const I width = (I)p.w, across = (I)p.dilation[1], down = (I)p.dilation[0] * width;
   EACH(i, p.planes * p.oh * p.ow)
   {
-    const place own = place_of(i, p.oh, p.ow);
+    const place own = place_of_result(i, p);
     const T0 *x = (const T0 *)p.x + own.plane * p.h * p.w;
     i64 i0, i1, j0, j1;
     taps(p, 0, own.row, p.h, &i0, &i1);
@@ -99,7 +118,7 @@ template <int M> FN void max_pool_packs(const window_job &p)
 {
   EACH(i, p.images * p.oh * p.ow * (p.channels / M))
   {
-    const pixel own = pixel_of<M>(i, p.oh, p.ow, p.channels);
+    const pixel own = pixel_of(i, p);
     const I top = own.row * (I)p.stride[0] - (I)p.padding[0], left = own.column * (I)p.stride[1] - (I)p.padding[1];
     A best[M];
     I at[M];
@@ -176,8 +195,8 @@ KERNEL(max_pool_grad, window_job)
 FN void windows_around(const window_job &p, int d, I e, i64 count, I *first, I *last)
 {
   const I at = e + (I)p.padding[d], reach = (I)((p.kernel[d] - 1) * p.dilation[d]), step = (I)p.stride[d];
-  *first = at <= reach ? 0 : (at - reach + step - 1) / step;
-  *last = (I)least(at / step + 1, count);
+  *first = at <= reach ? 0 : divided(at - reach + step - 1, p.step[d]);
+  *last = (I)least(divided(at, p.step[d]) + 1, count);
 }
 
 /* ... where windows are known: an element gathers from those whose largest it was. */
@@ -185,8 +204,9 @@ KERNEL(max_pool_gather, window_job)
 {
   EACH(i, p.planes * p.h * p.w)
   {
-    const place own = place_of(i, p.h, p.w);
-    const i64 plane = own.plane * p.oh * p.ow, at = own.row * (I)p.w + own.column;
+    const place own = place_of_result(i, p);
+    const i64 plane = (i64)own.plane * p.oh * p.ow;
+    const I at = own.row * (I)p.w + own.column;
     I i0, i1, j0, j1;
     windows_around(p, 0, own.row, p.oh, &i0, &i1);
     windows_around(p, 1, own.column, p.ow, &j0, &j1);
@@ -194,7 +214,7 @@ KERNEL(max_pool_gather, window_job)
     for (I a = i0; a < i1; a++)
       for (I b = j0; b < j1; b++) {
         const i64 from = plane + a * (I)p.ow + b;
-        if (p.index[from] == at) sum += get(((const T0 *)p.x)[from]);
+        if ((I)p.index[from] == at) sum += get(((const T0 *)p.x)[from]);
       }
     ((T0 *)p.y)[i] = put<T0>(sum);
   }
@@ -204,8 +224,8 @@ template <int M> FN void max_gather_packs(const window_job &p)
 {
   EACH(i, p.images * p.h * p.w * (p.channels / M))
   {
-    const pixel own = pixel_of<M>(i, p.h, p.w, p.channels);
-    const i64 at = own.row * (I)p.w + own.column;
+    const pixel own = pixel_of(i, p);
+    const I at = own.row * (I)p.w + own.column;
     I i0, i1, j0, j1;
     windows_around(p, 0, own.row, p.oh, &i0, &i1);
     windows_around(p, 1, own.column, p.ow, &j0, &j1);
@@ -219,7 +239,7 @@ template <int M> FN void max_gather_packs(const window_job &p)
 #pragma unroll
         for (int k = 0; k < M / PAIR; k++) places[k] = *(const pack<i64, PAIR> *)(p.index + from + k * PAIR);
 #pragma unroll
-        for (int k = 0; k < M; k++) sum[k] += places[k / PAIR].v[k % PAIR] == at ? (A)get(g.v[k]) : (A)0;
+        for (int k = 0; k < M; k++) sum[k] += (I)places[k / PAIR].v[k % PAIR] == at ? (A)get(g.v[k]) : (A)0;
       }
     pack<T0, M> y;
 #pragma unroll
@@ -326,7 +346,7 @@ template <int M> FN void adaptive_packs(const window_job &p)
 {
   EACH(i, p.images * p.oh * p.ow * (p.channels / M))
   {
-    const pixel own = pixel_of<M>(i, p.oh, p.ow, p.channels);
+    const pixel own = pixel_of(i, p);
     const I i0 = (I)bin_first(own.row, p.oh, p.h), i1 = (I)bin_last(own.row, p.oh, p.h);
     const I j0 = (I)bin_first(own.column, p.ow, p.w), j1 = (I)bin_last(own.column, p.ow, p.w);
     enum { AT_ONCE = 8 };
@@ -354,11 +374,50 @@ template <int M> FN void adaptive_packs(const window_job &p)
 }
 KERNEL(adaptive_avg_pool_last, window_job) { BY_PACKS(adaptive_packs); }
 
+/* The same for few results of many elements each: lanes are packs, the warps of a block share the elements. */
+template <int M> FN void adaptive_shared(const window_job &p)
+{
+  enum { WARPS = THREADS / 32 };
+  __shared__ A room[WARPS][M][32];
+  const i64 packs = p.images * p.oh * p.ow * (p.channels / M);
+  const int warp = (int)threadIdx.x >> 5;
+  for (i64 first = (i64)blockIdx.x * 32; first < packs; first += (i64)gridDim.x * 32) {
+    const pixel own = pixel_of(first + LANE < packs ? first + LANE : packs - 1, p);
+    const I i0 = (I)bin_first(own.row, p.oh, p.h), i1 = (I)bin_last(own.row, p.oh, p.h);
+    const I j0 = (I)bin_first(own.column, p.ow, p.w), j1 = (I)bin_last(own.column, p.ow, p.w);
+    const I wide = j1 - j0, count = (i1 - i0) * wide;
+    A sum[M] = {};
+#pragma unroll 8
+    for (I e = warp; e < count; e += WARPS) {
+      const I a = e / wide, b = e - a * wide;
+      const i64 from = start_of<M>(pixel{own.image, i0 + a, j0 + b, own.group}, p.h, p.w, p.channels);
+      const pack<T0, M> x = *(const pack<T0, M> *)((const T0 *)p.x + from);
+#pragma unroll
+      for (int k = 0; k < M; k++) sum[k] += get(x.v[k]);
+    }
+#pragma unroll
+    for (int k = 0; k < M; k++) room[warp][k][LANE] = sum[k];
+    __syncthreads();
+    if (warp == 0 && first + LANE < packs) {
+      pack<T0, M> y;
+#pragma unroll
+      for (int k = 0; k < M; k++) {
+        A all = room[0][k][LANE];
+        for (int w = 1; w < WARPS; w++) all += room[w][k][LANE];
+        y.v[k] = put<T0>(all / (A)(i1 - i0) / (A)wide);
+      }
+      *(pack<T0, M> *)((T0 *)p.y + (first + LANE) * M) = y;
+    }
+    __syncthreads();
+  }
+}
+KERNEL(adaptive_avg_pool_shared, window_job) { BY_PACKS(adaptive_shared); }
+
 template <int M> FN void adaptive_grad_packs(const window_job &p)
 {
   EACH(i, p.images * p.h * p.w * (p.channels / M))
   {
-    const pixel own = pixel_of<M>(i, p.h, p.w, p.channels);
+    const pixel own = pixel_of(i, p);
     A sum[M] = {};
     for (I a = (I)bin_first(own.row, p.h, p.oh); a < p.oh && bin_first(a, p.oh, p.h) <= own.row; a++)
       for (I b = (I)bin_first(own.column, p.w, p.ow); b < p.ow && bin_first(b, p.ow, p.w) <= own.column; b++) {
