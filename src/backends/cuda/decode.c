@@ -50,6 +50,7 @@ static bool is_row(const cn_tensor *t)
 }
 static const void *data_of(const cn_tensor *t) { return t ? cn_desc_of(t)->data : NULL; }
 
+/* Of linear_step, or linear, whose first tensors are its own. */
 static const char *linear_refusal(const cn_call *c, int64_t rows)
 {
   const cn_desc *x = cn_desc_of(c->in[0]), *w = cn_desc_of(c->in[1]);
@@ -63,33 +64,64 @@ static const char *linear_refusal(const cn_call *c, int64_t rows)
   return NULL;
 }
 
+/* early: it may begin while what is queued before it still runs. */
+static int launch_linear(cni_cuda_device *d, const char *name, linear_job *j, int dtype, int64_t rows, bool early)
+{
+  static const char *const rows_words[] = {"0", "1", "2"};
+  int64_t vector = PACK / (int64_t)cn_element_size(dtype), kept = (j->k / vector + WARP - 1) / WARP;
+  bool keeps = rows == 1 && kept <= (j->norm ? KEPT_NORMED : KEPT_MOST);
+  cni_cuda_code code = {.file = "linear_step.cu", .entry = keeps ? "linear_row" : "linear_rows", .types = {dtype},
+                        .op = rows_words[rows], .number = keeps ? (int)kept : LONG_PACKS};
+  code.threads = LINEAR_THREADS;
+  int64_t blocks = (j->n + LINEAR_THREADS / WARP - 1) / (LINEAR_THREADS / WARP);
+  int64_t most = (int64_t)d->units * LINEAR_BLOCKS_PER_UNIT;
+  if (!j->n) return CN_OK;
+  cni_cuda_grid grid = {blocks < most ? blocks : most, 1, LINEAR_THREADS, 0, early};
+  return cni_cuda_run(d, name, &code, grid, j);
+}
+
+/* What linear_step and linear begin with: input, weight, bias. */
+static linear_job linear_of(const cn_call *c)
+{
+  const cn_desc *w = cn_desc_of(c->in[1]);
+  return (linear_job){.x = data_of(c->in[0]), .w = w->data, .b = data_of(c->in[2]), .y = cn_desc_of(c->out[0])->data,
+                      .n = w->shape[0], .ld = w->shape[0] > 1 ? w->strides[0] : w->shape[1],
+                      .k = (int32_t)w->shape[1]};
+}
+
+static int64_t rows_of(const cn_call *c)
+{
+  int64_t k = cn_desc_of(c->in[1])->shape[1];
+  return k ? cn_desc_of(c->in[0])->numel / k : 0;
+}
+
 static int linear_step_kernel(cn_call *c)
 {
   static const char *const norms[] = {"none", "layer", "rms", NULL}, *const joins[] = {"none", "add", "mul", NULL};
   static const char *const acts[] = {"none", "gelu", "gelu_tanh", "relu", "silu", NULL};
-  static const char *const rows_words[] = {"0", "1", "2"};
-  const cn_desc *x = cn_desc_of(c->in[0]), *w = cn_desc_of(c->in[1]);
-  int64_t rows = w->shape[1] ? x->numel / w->shape[1] : 0;
-  const char *name = cni_cuda_host->op_name(c->op), *why = linear_refusal(c, rows);
+  const char *why = linear_refusal(c, rows_of(c));
   if (why) return cni_cuda_refuse(c, why);
   cni_cuda_device *d = cni_cuda_of(c);
   if (!d) return CN_ERR_DEVICE;
-  linear_job j = {.x = x->data, .w = w->data, .b = data_of(c->in[2]), .nw = data_of(c->in[3]),
-                  .nb = data_of(c->in[4]), .other = data_of(c->in[5]), .y = cn_desc_of(c->out[0])->data,
-                  .n = w->shape[0], .ld = w->shape[0] > 1 ? w->strides[0] : w->shape[1], .k = (int32_t)w->shape[1],
-                  .norm = place_of(c->args[6].u.s, norms), .act = place_of(c->args[8].u.s, acts),
-                  .join = place_of(c->args[9].u.s, joins), .eps = (float)number(&c->args[7]),
-                  .steady = c->args[10].u.i != 0};
-  int64_t vector = PACK / (int64_t)cn_element_size(x->dtype), kept = (j.k / vector + WARP - 1) / WARP;
-  bool keeps = rows == 1 && kept <= (j.norm ? KEPT_NORMED : KEPT_MOST);
-  cni_cuda_code code = {.file = "linear_step.cu", .entry = keeps ? "linear_row" : "linear_rows", .types = {x->dtype},
-                        .op = rows_words[rows], .number = keeps ? (int)kept : LONG_PACKS};
-  code.threads = LINEAR_THREADS;
-  int64_t blocks = (j.n + LINEAR_THREADS / WARP - 1) / (LINEAR_THREADS / WARP);
-  int64_t most = (int64_t)d->units * LINEAR_BLOCKS_PER_UNIT;
-  if (!j.n) return CN_OK;
-  cni_cuda_grid grid = {blocks < most ? blocks : most, 1, LINEAR_THREADS, 0, true};
-  return cni_cuda_run(d, name, &code, grid, &j);
+  linear_job j = linear_of(c);
+  j.nw = data_of(c->in[3]), j.nb = data_of(c->in[4]), j.other = data_of(c->in[5]);
+  j.norm = place_of(c->args[6].u.s, norms), j.act = place_of(c->args[8].u.s, acts);
+  j.join = place_of(c->args[9].u.s, joins), j.eps = (float)number(&c->args[7]), j.steady = c->args[10].u.i != 0;
+  return launch_linear(d, cni_cuda_host->op_name(c->op), &j, cn_desc_of(c->in[0])->dtype, rows_of(c), true);
+}
+
+/* linear(input, weight, bias): cuBLASLt has no kernel that puts a row or two on all units. */
+int cni_cuda_linear_few(cn_call *c)
+{
+  const cn_desc *x = cn_desc_of(c->in[0]), *w = cn_desc_of(c->in[1]), *b = c->in[2] ? cn_desc_of(c->in[2]) : NULL;
+  bool plain = w->ndim == 2 && w->dtype == x->dtype && cn_desc_of(c->out[0])->dtype == x->dtype &&
+               (!b || (b->ndim == 1 && b->dtype == x->dtype && b->numel == w->shape[0] && b->device == x->device));
+  const char *why = plain ? linear_refusal(c, rows_of(c)) : "another form";
+  if (why) return cni_cuda_refuse(c, why);
+  cni_cuda_device *d = cni_cuda_of(c);
+  if (!d) return CN_ERR_DEVICE;
+  linear_job j = linear_of(c);
+  return launch_linear(d, cni_cuda_host->op_name(c->op), &j, x->dtype, rows_of(c), false);
 }
 
 /* ---- attend_step ---- */

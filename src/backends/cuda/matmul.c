@@ -523,6 +523,7 @@ int cni_cuda_multiply(cni_cuda_device *d, const char *name, const cni_cuda_produ
 const cn_kernel cni_cuda_matmul_kernels[] = {
     {"mm", "cublaslt", mm_kernel},
     {"bmm", "cublaslt", mm_kernel},
+    {"linear", "linear_step.cu", cni_cuda_linear_few},
     {"linear", "cublaslt", linear_kernel},
     {"linear_gelu", "cublaslt", linear_gelu_kernel},
     {"mm_gelu_backward", "cublaslt", mm_gelu_backward_kernel},

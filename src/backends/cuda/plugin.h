@@ -392,6 +392,8 @@ typedef struct cni_cuda_product {
 } cni_cuda_product;
 /* By cuBLASLt, or where that does not take it by a plain kernel; queued. m, n and k are above zero. */
 int cni_cuda_multiply(cni_cuda_device *d, const char *name, const cni_cuda_product *p);
+/* The kernel "linear" for a row or two (decode.c). */
+int cni_cuda_linear_few(cn_call *c);
 
 /* ---- kernels: one table per file ---- */
 #define CNI_CUDA_TABLES(X) \
