@@ -103,18 +103,19 @@ static void convolutions(void **state)
 static void check_pools(int64_t channels_of_x, cn_dtype dtype)
 {
   cn_scope *s = cn_scope_begin();
-  cn_tensor *x = cn_cast(cn_channels_last(cn_randn(CN_SHAPE(2, channels_of_x, 9, 7))), dtype), *y[2][4];
+  cn_tensor *x = cn_cast(cn_channels_last(cn_randn(CN_SHAPE(2, channels_of_x, 9, 7))), dtype), *y[2][5];
   for (int far = 0; far < 2; far++) {
     cn_tensor *in = cn_requires_grad(far ? there(x) : cn_detach(x), true), **to = y[far];
     to[0] = cn_max_pool2d(in, CN_SHAPE(3, 3), .stride = CN_INTS(2), .padding = CN_INTS(1));
     to[1] = cn_max_pool2d(in, CN_SHAPE(2, 3), .stride = CN_INTS(1, 2), .dilation = CN_INTS(2, 1));
     to[2] = cn_adaptive_avg_pool2d(in, CN_SHAPE(2, 3));
+    to[3] = cn_adaptive_avg_pool2d(in, CN_SHAPE(1, 1)); /* few results */
     cn_tensor *all = cn_add(cn_sum(cn_square(to[0])), cn_add(cn_sum(cn_square(to[1])), cn_sum(cn_square(to[2]))));
-    assert_int_equal(cn_backward(all), 0);
-    to[3] = cn_grad_of(in);
+    assert_int_equal(cn_backward(cn_add(all, cn_sum(to[3]))), 0);
+    to[4] = cn_grad_of(in);
     assert_true(cn_is_channels_last(to[0]) && cn_is_channels_last(to[2]));
   }
-  for (int i = 0; i < 4; i++) close_to("a pool", y[0][i], y[1][i], i < 2 ? 0 : dtype == CN_F32 ? 1e-6 : 2e-2);
+  for (int i = 0; i < 5; i++) close_to("a pool", y[0][i], y[1][i], i < 2 ? 0 : dtype == CN_F32 ? 1e-6 : 2e-2);
   cn_scope_end(s);
 }
 
@@ -185,10 +186,61 @@ static void residuals(void **state)
   check_residual(2, true, CN_F64);
 }
 
+/* The last layer of one image, or two. */
+static void check_rows(int64_t rows, int64_t k, int64_t n, cn_dtype dtype)
+{
+  cn_scope *s = cn_scope_begin();
+  cn_tensor *x = cn_cast(cn_randn(CN_SHAPE(rows, k)), dtype), *w = cn_cast(cn_randn(CN_SHAPE(n, k)), dtype);
+  cn_tensor *b = cn_cast(cn_randn(CN_SHAPE(n)), dtype);
+  close_to("a linear layer of few rows", cn_linear(cn_cast(x, CN_F32), cn_cast(w, CN_F32), cn_cast(b, CN_F32)),
+           cn_linear(there(x), there(w), there(b)), dtype == CN_F32 ? 1e-5 : 1e-2);
+  close_to("without a bias", cn_linear(cn_cast(x, CN_F32), cn_cast(w, CN_F32), NULL),
+           cn_linear(there(x), there(w), NULL), dtype == CN_F32 ? 1e-5 : 1e-2);
+  cn_scope_end(s);
+}
+
+static void few_rows(void **state)
+{
+  (void)state;
+  need_device();
+  cn_seed(17);
+  check_rows(1, 512, 37, CN_BF16);
+  check_rows(2, 512, 37, CN_F16);
+  check_rows(1, 20, 9, CN_F32);
+  check_rows(2, 21, 9, CN_F32); /* no whole packs */
+  check_rows(3, 16, 9, CN_F32);
+}
+
+/* Copies between memory orders, in registers and through shared memory: runs of every length. */
+static void check_orders(const int64_t *shape, cn_dtype dtype)
+{
+  cn_scope *s = cn_scope_begin();
+  cn_tensor *x = cn_mul(cn_randn(CN_SHAPE(shape[0], shape[1], shape[2], shape[3])), cn_num(20));
+  x = cn_cast(x, dtype);
+  cn_tensor *far = there(x), *last = cn_channels_last(far);
+  close_to("channels last", x, last, 0);
+  close_to("and back", x, cn_contiguous(last), 0);
+  close_to("a transpose", cn_contiguous(cn_transpose(x, 1, 3)), cn_contiguous(cn_transpose(far, 1, 3)), 0);
+  if (dtype == CN_F32)
+    close_to("with a cast", cn_cast(x, CN_BF16), cn_cast(cn_channels_last(cn_cast(far, CN_BF16)), CN_F32), 0);
+  cn_scope_end(s);
+}
+
+static void orders(void **state)
+{
+  (void)state;
+  need_device();
+  static const int64_t shapes[][4] = {{2, 16, 24, 20}, {3, 72, 14, 14}, {2, 300, 3, 8}, {1, 24, 30, 31}, {2, 63, 7, 9}};
+  static const cn_dtype dtypes[] = {CN_F32, CN_BF16, CN_F64, CN_I8};
+  cn_seed(18);
+  for (int i = 0; i < 5; i++)
+    for (int k = 0; k < 4; k++) check_orders(shapes[i], dtypes[k]);
+}
+
 int main(int argc, char **argv)
 {
   if (argc > 0) emulate(argv);
   const struct CMUnitTest tests[] = {cmocka_unit_test(convolutions), cmocka_unit_test(pools),
-                                     cmocka_unit_test(residuals)};
+                                     cmocka_unit_test(residuals), cmocka_unit_test(few_rows), cmocka_unit_test(orders)};
   return cmocka_run_group_tests(tests, find_emulated, NULL);
 }
