@@ -185,7 +185,27 @@ def products():
         both(f"conv backward {name}", lambda m: backward_of(m, conv(m), *image(m, last)), 2 * flops, "TF", 5)
 
 
+def decompositions():
+    def matrices(m, count, n):
+        return randn(m, count, n, n, dtype="float32") + 2 * math.sqrt(n) * m.eye(n, device="cuda")
+
+    def symmetric(m, count, n):
+        x = matrices(m, count, n)
+        return x @ x.transpose(-2, -1)
+
+    def of(fn, make, count, n):
+        return lambda m: (lambda x: lambda: fn(m, x))(make(m, count, n))
+    for count, n in ((4096, 8), (256, 32), (1, 1024)):
+        both(f"solve {count} of {n}x{n} f32", of(lambda m, x: m.linalg.solve(x, x), matrices, count, n), 0, "us", 3)
+        both(f"cholesky {count} of {n}x{n} f32", of(lambda m, x: m.linalg.cholesky(x), symmetric, count, n), 0, "us", 3)
+        both(f"qr {count} of {n}x{n} f32", of(lambda m, x: m.linalg.qr(x), matrices, count, n), 0, "us", 3)
+    for count, n in ((4096, 8), (256, 32), (1, 512)):
+        both(f"eigh {count} of {n}x{n} f32", of(lambda m, x: m.linalg.eigh(x), symmetric, count, n), 0, "us", 1)
+        both(f"svd {count} of {n}x{n} f32", of(lambda m, x: m.linalg.svd(x), matrices, count, n), 0, "us", 1)
+
+
 memory_bound()
 layers()
 products()
+decompositions()
 both("add of 16", unary(lambda m, x: x + x, 16), 0, "us", 200)
