@@ -455,8 +455,8 @@ static void large(void **state)
     close_to("nonzero", cn_nonzero(cn_gt(x, cn_num(1))), cn_nonzero(cn_gt(y, cn_num(1))), 0);
     cn_tensor *classes = cn_randint(0, widths[i], CN_SHAPE(5));
     close_to("cross_entropy", cn_cross_entropy(x, classes), cn_cross_entropy(y, there(classes)), 1e-5);
-    cn_tensor *square = cn_randn(CN_SHAPE(3, 70 + i, 90)), *turned_square = cn_contiguous_copy(cn_transpose(square, 1, 2));
-    close_to("transposed copy", turned_square, cn_contiguous_copy(cn_transpose(there(square), 1, 2)), 0);
+    cn_tensor *wide = cn_randn(CN_SHAPE(3, 70 + i, 90)), *tall = cn_contiguous_copy(cn_transpose(wide, 1, 2));
+    close_to("transposed copy", tall, cn_contiguous_copy(cn_transpose(there(wide), 1, 2)), 0);
     cn_scope_end(s);
   }
 }

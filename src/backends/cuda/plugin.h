@@ -215,6 +215,7 @@ int cni_cuda_record_end(int index, void **made);
 int cni_cuda_record_run(int index, void *made, const cn_record_run *run);
 void cni_cuda_record_free(int index, void *made);
 void cni_cuda_record_hold(int index);
+bool cni_cuda_records_by_hand(const cni_cuda_device *d); /* ... what a program, not a compiled function, began */
 
 /* Like record_begin: the work is about to be done, and what it needs is made ready meanwhile. record_end drops it. */
 int cni_cuda_rehearse(int index);

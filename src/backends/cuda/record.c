@@ -164,6 +164,12 @@ void cni_cuda_record_hold(int index)
   if (r) r->held = true;
 }
 
+bool cni_cuda_records_by_hand(const cni_cuda_device *d)
+{
+  const recording *r = (const recording *)(const void *)cni_cuda_records(d); /* its queue comes first */
+  return r && r->held;
+}
+
 int cni_cuda_record_end(int index, void **made)
 {
   cni_cuda_device *d = cni_cuda_use(index);

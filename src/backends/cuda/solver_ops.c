@@ -29,8 +29,10 @@ static int worth(cn_call *c, const cni_cuda_batch *b, int64_t n, costs cost)
   if (n < LEAST || library > waves * (cost.steps * size + cost.cube * size * size * size))
     return cni_cuda_refuse(c, "small matrices, or many");
   if (n > INT32_MAX / 4) return cni_cuda_refuse(c, "too large for cuSOLVER");
-  if (cni_cuda_records(b->d) || cni_cuda_looks()) return cni_cuda_refuse(c, "cuSOLVER's work cannot be recorded");
-  return cni_cuda_solver() && cni_cuda_blas() ? CN_OK : cni_cuda_refuse(c, "cuSOLVER is not there");
+  if (!cni_cuda_solver() || !cni_cuda_blas()) return cni_cuda_refuse(c, "cuSOLVER is not there");
+  if (cni_cuda_looks() || cni_cuda_records_by_hand(b->d))
+    return cni_cuda_refuse(c, "cuSOLVER's work cannot be recorded");
+  return cni_cuda_not_recorded(b->d, "cuSOLVER's work"); /* then a compiled function runs call by call */
 }
 
 /* ---- kernels around the calls, as in kernels/solver.cu ---- */
