@@ -130,10 +130,12 @@ static inline void check_special(int64_t n)
   cn_tensor *special[] = {zeros, ones, cn_eye(n, CN_NONE, .dtype = CN_F64), cn_neg(ones)}, *u, *s, *v;
   for (int i = 0; i < 4; i++) {
     cn_linalg_svd(&u, &s, &v, there(special[i]));
+    if (cn_err() || cn_device_sync(gpu)) fail_msg("special matrix %d of %d: %s", i, (int)n, cn_err_message());
     orthonormal("U of a special matrix", u, 1e-10);
     orthonormal("V of a special matrix", turned(v), 1e-10);
     close_to("a special matrix by its parts", special[i], cn_matmul(cn_mul(u, cn_unsqueeze(s, -2)), v), 1e-9);
     cn_linalg_eigh(&s, &u, there(special[i]));
+    if (cn_err() || cn_device_sync(gpu)) fail_msg("special matrix %d of %d: %s", i, (int)n, cn_err_message());
     orthonormal("eigenvectors of a special matrix", u, 1e-10);
     close_to("a special matrix by its eigenvectors", special[i],
              cn_matmul(cn_mul(u, cn_unsqueeze(s, -2)), turned(u)), 1e-9);

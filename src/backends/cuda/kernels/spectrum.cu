@@ -9,6 +9,7 @@
 #include "matrix.cuh"
 
 enum { SWEEPS = 60 };
+#define TINY 1e-280 /* the square of a row's length, of a matrix whose largest element is 1, that counts as zero */
 
 /* ---- reflections; a: (n, m), a row for each column of an (m, n) matrix ---- */
 
@@ -87,14 +88,15 @@ KERNEL(qr, qr_job)
 
 /* ---- rotations ---- */
 
-/* Rows a and b become orthogonal by a rotation that those of v (NULL: none) take as well, by a warp; false: they
- * are already. */
+/* Rows a and b become orthogonal by a rotation that those of v (NULL: none) take as well, by a warp. False: they were
+ * already, but for a few roundings, which a rotation does not always mend. */
 FN bool rotate(f64 *a, f64 *b, f64 *va, f64 *vb, i64 n, f64 close)
 {
   f64 aa = 0, bb = 0, ab = 0;
   EACH_LANE(k, 0, n) aa += a[k] * a[k], bb += b[k] * b[k], ab += a[k] * b[k];
   aa = warp_sum(aa), bb = warp_sum(bb), ab = warp_sum(ab);
-  if (!(fabs(ab) > close * sqrt(aa) * sqrt(bb))) return false;
+  const f64 limit = close * sqrt(aa) * sqrt(bb);
+  if (!(fabs(ab) > limit) || aa < TINY || bb < TINY) return false;
   const f64 zeta = (bb - aa) / (2 * ab), t = copysign(1 / (fabs(zeta) + hypot(1.0, zeta)), zeta);
   const f64 c = 1 / hypot(1.0, t), s = c * t;
   EACH_LANE(k, 0, n)
@@ -107,7 +109,7 @@ FN bool rotate(f64 *a, f64 *b, f64 *va, f64 *vb, i64 n, f64 close)
     va[k] = c * vx - s * vy;
     vb[k] = s * vx + c * vy;
   }
-  return true;
+  return fabs(ab) > 10 * limit;
 }
 
 /* Makes the rows of w (n, n) orthogonal; v (n, n; NULL: none) is turned alike. In a sweep every pair of rows meets
