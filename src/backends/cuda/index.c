@@ -1,8 +1,8 @@
 /* index.c: ops that read or write by index.
  *
  * Place in the flow: each describes its call as one walk (kernels/index.cu): the operand that is walked, the one that
- * is indexed, and the numbers. Invariant: folds of small types run in float32 or int64 on a copy, because there the
- * device has atomic additions. */
+ * is indexed, and the numbers. Invariants: folds of small types run in float32 or int64 on a copy, because there the
+ * device has atomic additions; where results must repeat, what goes to one place goes there in order. */
 #include <string.h>
 
 #include "plugin.h"
@@ -23,6 +23,9 @@ typedef struct job {
   int64_t size[INDICES], step[INDICES];
   int64_t shape[CN_MAX_DIMS], ystride[CN_MAX_DIMS], xstride[CN_MAX_DIMS];
   int64_t istride[INDICES][CN_MAX_DIMS];
+  int64_t outer, inner, range; /* in order; range: elements of what is written to */
+  int64_t *places;
+  const int64_t *order;
 } job;
 
 /* ---- making the walk simple ---- */
@@ -89,6 +92,76 @@ static int launch(cni_cuda_device *d, const char *name, job *j, const char *entr
   j->n = 1;
   for (int i = 0; i < j->ndim; i++) j->n *= j->shape[i];
   return cni_cuda_run(d, name, &code, cni_cuda_grid_for(d, j->n), j);
+}
+
+/* ---- in order, where results must repeat ---- */
+
+static bool is_indexed(const job *j, int d)
+{
+  bool any = false;
+  for (int k = 0; k < j->nindex; k++) any = any || j->istride[k][d];
+  return any;
+}
+
+static void swap_dims(job *j, int a, int b)
+{
+  job was = *j;
+  j->shape[a] = was.shape[b], j->shape[b] = was.shape[a];
+  j->ystride[a] = was.ystride[b], j->ystride[b] = was.ystride[a];
+  j->xstride[a] = was.xstride[b], j->xstride[b] = was.xstride[a];
+  for (int k = 0; k < j->nindex; k++)
+    j->istride[k][a] = was.istride[k][b], j->istride[k][b] = was.istride[k][a];
+}
+
+/* The dims that numbers depend on first, in their order, so that elements of one place stay in theirs. */
+static void indexed_first(job *j)
+{
+  int first = 0;
+  for (int d = 0; d < j->ndim; d++)
+    if (is_indexed(j, d)) {
+      for (int i = d; i > first; i--) swap_dims(j, i, i - 1);
+      first++;
+    }
+  simplify(j);
+  j->outer = j->inner = 1;
+  for (int d = 0; d < j->ndim; d++) *(is_indexed(j, d) ? &j->outer : &j->inner) *= j->shape[d];
+}
+
+static int write_in_order(cni_cuda_device *d, const char *name, job *j, int dtype, const char *op)
+{
+  indexed_first(j);
+  size_t bytes = (size_t)j->outer * sizeof *j->places;
+  int64_t *places = cni_cuda_scratch(d, name, 3 * bytes), *order = places + 2 * j->outer;
+  if (!places) return CN_ERR_MEMORY;
+  cni_cuda_code code = {.file = "index.cu", .entry = "list_places", .number = (int)cn_element_size(dtype)};
+  j->fault = cni_cuda_slot_for(d, name);
+  j->places = places;
+  int status = cni_cuda_run(d, name, &code, cni_cuda_grid_for(d, j->outer), j);
+  if (!status) status = cni_cuda_order(d, name, places, j->outer, j->range, places + j->outer, order);
+  j->places = places + j->outer;
+  j->order = order;
+  code.entry = op ? "fold_in_order" : "write_in_order";
+  if (op) code.op = op, code.types[0] = dtype, code.number = 0;
+  if (!status) status = cni_cuda_run(d, name, &code, cni_cuda_grid_for(d, j->outer * j->inner), j);
+  cni_cuda_free(d, places, 3 * bytes);
+  return status;
+}
+
+/* Does the order matter in which elements go to one place? op NULL: they are written over each other. */
+static bool order_matters(int dtype, const char *op)
+{
+  bool rounds = dtype == CN_F32 || dtype == CN_F64;
+  return !op || (rounds && (!strcmp(op, "add_op") || !strcmp(op, "mul_op")));
+}
+
+/* Writes, or folds by op, what is walked. range: elements of what is written to. */
+static int launch_write(cni_cuda_device *d, const char *name, job *j, int64_t range, int dtype, const char *op)
+{
+  j->range = range;
+  for (int i = 0; i < j->ndim; i++)
+    if (!j->shape[i]) return CN_OK;
+  if (cni_cuda_repeats() && order_matters(dtype, op)) return write_in_order(d, name, j, dtype, op);
+  return launch(d, name, j, op ? "fold_by_index" : "write_by_index", dtype, op);
 }
 
 /* ---- reading ---- */
@@ -330,7 +403,7 @@ static int write_along(cn_call *c, const char *op, bool spread, const cn_value *
   j.y = to.data;
   set_scale(&j, alpha);
   bool any = n.dense.numel && src->numel;
-  if (!status && any) status = launch(d, name, &j, op ? "fold_by_index" : "write_by_index", type, op);
+  if (!status && any) status = launch_write(d, name, &j, to.dense.numel, type, op);
   cni_cuda_drop(&n, d);
   cni_cuda_drop(&s, d);
   return cni_cuda_give(&to, d, name, status);
@@ -372,7 +445,7 @@ static int index_put_kernel(cn_call *c)
     j.x = s.data;
     j.y = to.data;
     set_scale(&j, NULL);
-    status = launch(d, name, &j, op ? "fold_by_index" : "write_by_index", type, op);
+    status = launch_write(d, name, &j, to.dense.numel, type, op);
   }
   many_close(&m, d);
   cni_cuda_drop(&s, d);
@@ -408,7 +481,7 @@ static int embedding_grad_kernel(cn_call *c)
   j.skips = c->args[3].tag != CN_V_NONE;
   if (j.skips) j.skip = c->args[3].u.i;
   set_scale(&j, NULL);
-  if (!status && g->numel) status = launch(d, name, &j, "fold_by_index", type, "add_op");
+  if (!status && g->numel) status = launch_write(d, name, &j, to.dense.numel, type, "add_op");
   cni_cuda_drop(&n, d);
   cni_cuda_drop(&s, d);
   return cni_cuda_give(&to, d, name, status);

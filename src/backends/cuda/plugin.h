@@ -368,6 +368,10 @@ int cni_cuda_refuse(cn_call *c, const char *why);
 /* Must a second run repeat this one bit for bit? */
 static inline bool cni_cuda_repeats(void) { return cni_cuda_host->deterministic_mode() >= CN_DETERMINISTIC_WARN; }
 
+/* Sorts n numbers from 0 to `most`, in device memory; order: where each was; equal ones stay in theirs (sort.c). */
+int cni_cuda_order(cni_cuda_device *d, const char *name, const int64_t *keys, int64_t n, int64_t most, int64_t *sorted,
+                   int64_t *order);
+
 /* ---- products by kernels of ours (gemm.c) ---- */
 /* y (m, n) = a (m, k) b (k, n), a batch of them; as in kernels/gemm.cu. Strides in elements. */
 typedef struct cni_cuda_gemm {

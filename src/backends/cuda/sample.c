@@ -32,6 +32,8 @@ static int resample(cn_call *c, bool back)
   if (!d) return CN_ERR_DEVICE;
   if (x->dtype != CN_F32 && x->dtype != CN_F64) return cni_cuda_refuse(c, "bytes are resampled in whole numbers");
   if (y->numel == 0) return CN_OK;
+  int repeats = back ? cni_cuda_host->not_deterministic(name) : CN_OK;
+  if (repeats) return repeats;
   int dim = cni_cuda_dim(c->args[1].u.i, x->ndim);
   cni_cuda_lines l = cni_cuda_lines_of(x, dim);
   resampling j = {.outer = l.outer, .inner = l.inner};
@@ -75,6 +77,8 @@ static int run_weighted(cn_call *c, const char *entry, const cn_desc *index, con
   if (!d) return CN_ERR_DEVICE;
   if (out->dtype != CN_F32 && out->dtype != CN_F64) return cni_cuda_refuse(c, "not for this type");
   if (out->numel == 0) return CN_OK;
+  int repeats = written == 0 ? cni_cuda_host->not_deterministic(name) : CN_OK;
+  if (repeats) return repeats;
   weighted j = {.n = x->shape[0], .c = x->shape[1], .s = x->shape[2], .k = index->shape[1], .p = index->shape[2]};
   int status = cni_cuda_take(&at, d, name, index, CN_I64);
   for (int i = 0; i < 3 && !status; i++)

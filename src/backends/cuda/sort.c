@@ -28,6 +28,7 @@ typedef struct call {
   cni_cuda_device *d;
   const char *name;
   int type, size; /* of elements: type, bytes */
+  int passes;     /* of a radix sort; 0: as many as the type has bytes */
 } call;
 
 static int launch(const call *k, job *j, const char *entry, cni_cuda_grid grid)
@@ -79,7 +80,7 @@ static int by_radix(const call *k, job *whole)
   size_t n = (size_t)(rows * j.n), key = k->size == 8 ? 8 : 4, keys_bytes = (n * key + 255) / 256 * 256;
   size_t order_bytes = (n * 4 + 255) / 256 * 256;
   j.tiles = (int32_t)((j.n + tile_of(k->size) - 1) / tile_of(k->size));
-  j.passes = k->type == CN_BOOL ? 1 : k->size;
+  j.passes = k->passes ? k->passes : k->type == CN_BOOL ? 1 : k->size;
   j.rows = rows;
   size_t status_bytes = status_words(&j) * sizeof *j.status;
   size_t bytes = 2 * keys_bytes + 2 * order_bytes + status_bytes + total_words(&j) * sizeof *j.totals;
@@ -100,6 +101,17 @@ static int by_radix(const call *k, job *whole)
   }
   cni_cuda_free(k->d, memory, bytes);
   return status;
+}
+
+int cni_cuda_order(cni_cuda_device *d, const char *name, const int64_t *keys, int64_t n, int64_t most, int64_t *sorted,
+                   int64_t *order)
+{
+  call k = {.d = d, .name = name, .type = CN_I64, .size = 8, .passes = 1};
+  job j = {.x = keys, .values = sorted, .indices = order, .rows = 1, .n = n, .k = n};
+  if (n > UINT32_MAX - tile_of(k.size))
+    return cni_cuda_host->fail(CN_ERR_UNSUPPORTED, "%s: more than 2^32 places cannot be put in order", name);
+  while (k.passes < 8 && most >> (8 * k.passes)) k.passes++;
+  return by_radix(&k, &j);
 }
 
 /* The k-th alone of long rows where k is large: all of them in order, then one. */

@@ -178,7 +178,8 @@ static int max_backward_kernel(cn_call *c)
     r.last = "max_pool_gather_last";
     r.folds = false;
   }
-  return run(c, &j, &r);
+  int repeats = r.folds ? cni_cuda_host->not_deterministic(cni_cuda_host->op_name(c->op)) : CN_OK;
+  return repeats ? repeats : run(c, &j, &r);
 }
 
 /* first: the index of kernel_size; stride, padding, ceil_mode, count_include_pad, divisor_override follow. */

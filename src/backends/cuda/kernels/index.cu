@@ -2,8 +2,9 @@
  * scatter, index_add, index_put and their kin.
  *
  * A walk over `shape`: one operand is walked by its strides, the other by its own strides plus, for each index tensor,
- * number * step. N is the bytes of an element that is only moved; writes that fold (OP) have the type T0. Invariant: a
- * number out of range writes nothing and is reported. */
+ * number * step. N is the bytes of an element that is only moved; writes that fold (OP) have the type T0. Where results
+ * must repeat, what goes to one place goes there in order: the places are listed and sorted (index.c), and one thread
+ * takes all that goes to one. Invariant: a number out of range writes nothing and is reported. */
 #include "codegen/device.cuh"
 #include "common.cuh"
 
@@ -22,6 +23,10 @@ struct index_job {
   i64 size[INDICES], step[INDICES];
   i64 shape[DIMS], ystride[DIMS], xstride[DIMS];
   i64 istride[INDICES][DIMS];
+  /* In order: the first dims, `outer` elements of them, are those that numbers depend on; `inner`: of the others. */
+  i64 outer, inner, range; /* range: no place is as large */
+  i64 *places;             /* of each of outer, of which `order` says the sorted ones are */
+  const i64 *order;
 };
 
 template <int BYTES> struct raw;
@@ -64,6 +69,15 @@ FN bool locate(const index_job &p, i64 i, i64 *y, i64 *x, i64 *indexed)
   return true;
 }
 
+KERNEL(list_places, index_job)
+{
+  EACH(i, p.outer)
+  {
+    i64 y, x, o;
+    p.places[i] = locate(p, i * p.inner, &y, &x, &o) ? y + o : p.range;
+  }
+}
+
 #ifndef OP
 typedef raw<N>::type E;
 
@@ -82,6 +96,18 @@ KERNEL(write_by_index, index_job)
   {
     i64 y, x, o;
     if (locate(p, i, &y, &x, &o)) ((E *)p.y)[y + o] = ((const E *)p.x)[x];
+  }
+}
+
+/* The last of those that go to one place. */
+KERNEL(write_in_order, index_job)
+{
+  EACH(i, p.outer * p.inner)
+  {
+    const i64 s = i / p.inner, to = p.places[s];
+    i64 y, x, o;
+    if (to >= p.range || (s + 1 < p.outer && p.places[s + 1] == to)) continue;
+    if (locate(p, p.order[s] * p.inner + i % p.inner, &y, &x, &o)) ((E *)p.y)[y + o] = ((const E *)p.x)[x];
   }
 }
 #else
@@ -142,6 +168,25 @@ KERNEL(fold_by_index, index_job)
   {
     i64 y, x, o;
     if (locate(p, i, &y, &x, &o)) folder<OP>::go((T0 *)p.y + y + o, scaled(p, ((const T0 *)p.x)[x]));
+  }
+}
+
+/* By the thread of the first that goes to a place. */
+KERNEL(fold_in_order, index_job)
+{
+  EACH(i, p.outer * p.inner)
+  {
+    const i64 s = i / p.inner, to = p.places[s];
+    i64 y, x, o;
+    if (to >= p.range || (s && p.places[s - 1] == to)) continue;
+    locate(p, p.order[s] * p.inner + i % p.inner, &y, &x, &o);
+    T0 *const at = (T0 *)p.y + y + o;
+    T0 sum = *at;
+    for (i64 k = s; k < p.outer && p.places[k] == to; k++) {
+      locate(p, p.order[k] * p.inner + i % p.inner, &y, &x, &o);
+      sum = OP::fold(sum, scaled(p, ((const T0 *)p.x)[x]));
+    }
+    *at = sum;
   }
 }
 #endif
