@@ -163,6 +163,7 @@ static cn_tensor *neutral(const cn_value *reduce, int dtype)
   bool high = !strcmp(reduce->u.s, "amin");
   if (!strcmp(reduce->u.s, "prod")) return cn_int(1);
   if (cni_dtype_is_float(dtype)) return cn_num(high ? (double)__builtin_inff() : -(double)__builtin_inff());
+  if (cni_dtype_is_complex(dtype)) return cn_int(0); /* refused behind this */
   if (!cn_dtype_is_signed((cn_dtype)dtype)) return cn_int(high ? -1 : 0); /* -1 wraps to the largest */
   int64_t lowest = -((int64_t)1 << (8 * cni_dtype_size(dtype) - 1));
   return cn_int(high ? -(lowest + 1) : lowest);
