@@ -3,8 +3,8 @@
  * Place in the flow: plan.c asks, after shapes are known and before memory is placed. Nodes that only make what states
  * end up with go behind all that can fail: so a run that fails has changed nothing, and such a node may write straight
  * into the state when nobody reads the old value after it. On devices casts of weights that are read more than once, or
- * are small, come first: a device that records work does them together. Invariant: the order stays one in which values
- * are made before they are read. */
+ * are small, come first, and what nodes for states read that others make comes by ops: a device that records work does
+ * those of a kind together. Invariant: the order stays one in which values are made before they are read. */
 #include <cairn/ext/backend.h>
 #include <string.h>
 
@@ -29,10 +29,10 @@ static bool is_formula(const cni_gnode *n)
   return rows && (n->info->row->flags & CN_OP_ALIAS_SAFE);
 }
 
-/* Can this node fail when it runs? Formulas over floating-point numbers and views cannot. */
+/* Can this node fail when it runs? Formulas over floating-point numbers, sums, casts and views cannot. */
 static bool can_fail(const cn_graph *g, const cni_gnode *n)
 {
-  if (n->info->row->flags & CN_OP_VIEW) return false;
+  if (n->info->row->flags & CN_OP_VIEW || n->info->id == CNI_OP_cast || n->info->id == CNI_OP_add) return false;
   if (!is_formula(n) || (n->info->row->flags & CN_OP_CHECKS)) return true;
   const cni_program *p = n->info->row->pointwise ? NULL : cni_program_of_value(&n->args[1]);
   if (p && p->typed) return divides_integers(p);
@@ -72,7 +72,7 @@ int cni_find_tail(bool *tail, const cn_graph *g)
   return CN_OK;
 }
 
-enum { EARLY, BETWEEN, LATE }; /* where in the order a node goes */
+enum { EARLY, BETWEEN, LATE, LAST }; /* where in the order a node goes; LAST: it reads what such nodes made */
 static const size_t small_cast = 64 << 10; /* bytes that may lie about for longer */
 
 /* Per node, whether it casts a weight that has to lie there for long anyway. Reads of values are counted in `reads`. */
@@ -83,12 +83,33 @@ static void find_early(uint8_t *where, int *reads, const cni_plan *p, const cn_g
       if (g->nodes[i].in[k] >= 0) reads[g->nodes[i].in[k]]++;
   for (size_t i = 0; i < g->nnodes; i++) {
     const cni_gnode *n = &g->nodes[i];
-    if (n->info->id != CNI_OP_cast || where[i] == LATE || g->values[n->out[0]].device == CN_CPU) continue;
+    if (n->info->id != CNI_OP_cast || where[i] >= LATE || g->values[n->out[0]].device == CN_CPU) continue;
     const cni_planned *y = &p->values[n->out[0]];
     const cni_gvalue *x = &g->values[n->in[0]];
     bool weight = x->kind == CNI_VALUE_STATE && x->device == g->values[n->out[0]].device;
     if (weight && (reads[n->out[0]] > 1 || y->size <= small_cast)) where[i] = EARLY;
   }
+}
+
+/* A node of the tail, by whether it reads what another of them made. */
+static uint8_t place_in_tail(const cn_graph *g, const bool *tail, const cni_gnode *n)
+{
+  for (int k = 0; k < n->nin; k++) {
+    const cni_gvalue *v = n->in[k] < 0 ? NULL : &g->values[n->in[k]];
+    if (v && v->kind == CNI_VALUE_RESULT && tail[v->node]) return LAST;
+  }
+  return LATE;
+}
+
+/* Adds the nodes of one op that go LATE from node `first` on, the first of them. */
+static size_t add_alike(cni_plan *p, const cn_graph *g, uint8_t *where, size_t first, size_t at)
+{
+  for (size_t i = first; i < g->nnodes; i++) {
+    if (where[i] != LATE || g->nodes[i].info != g->nodes[first].info) continue;
+    p->order[at++] = (int)i;
+    where[i] = LAST + 1; /* it has its place */
+  }
+  return at;
 }
 
 static int put_in_order(cni_plan *p, const cn_graph *g)
@@ -99,11 +120,16 @@ static int put_in_order(cni_plan *p, const cn_graph *g)
   int *reads = where ? cni_alloc_zero(bytes) : NULL, status = reads ? cni_find_tail(tail, g) : CN_ERR_MEMORY;
   if (!status) {
     size_t at = 0;
-    for (size_t i = 0; i < g->nnodes; i++) where[i] = tail[i] ? LATE : BETWEEN;
+    for (size_t i = 0; i < g->nnodes; i++) where[i] = tail[i] ? place_in_tail(g, tail, &g->nodes[i]) : BETWEEN;
     find_early(where, reads, p, g);
-    for (int now = EARLY; now <= LATE; now++)
+    for (int now = EARLY; now <= BETWEEN; now++)
       for (size_t i = 0; i < g->nnodes; i++)
-        if (where[i] == now) p->order[at++] = (int)i, p->commit += now != LATE;
+        if (where[i] == now) p->order[at++] = (int)i;
+    p->commit += at;
+    for (size_t i = 0; i < g->nnodes; i++)
+      if (where[i] == LATE) at = add_alike(p, g, where, i, at);
+    for (size_t i = 0; i < g->nnodes; i++)
+      if (where[i] == LAST) p->order[at++] = (int)i;
   }
   cni_free(reads, bytes);
   cni_free(where, g->nnodes + 1);

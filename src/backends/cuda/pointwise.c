@@ -129,11 +129,12 @@ static bool may_join(const cn_source *s)
   return s->flat && !s->by_pointer && s->loop->n && s->nout + s->nin <= MOST_OPERANDS;
 }
 
-/* May this call wait? An op that only optimisers call, which writes each result over an input, in recorded work or
- * where the program says so. */
+/* May this call wait? In recorded work; else, where the program says so, an op that only optimisers call, which writes
+ * each result over an input. */
 static bool may_wait(const cni_cuda_device *d, const cn_call *c, const cn_source *s)
 {
-  if (!(together || cni_cuda_records(d)) || !(c->op->flags & CN_OP_NO_GRAD) || !may_join(s)) return false;
+  if (cni_cuda_records(d)) return may_join(s);
+  if (!together || !(c->op->flags & CN_OP_NO_GRAD) || !may_join(s)) return false;
   for (int k = 0; k < c->nout; k++)
     if (operands_of(s->loop)[k] != operands_of(s->loop)[c->nout + k]) return false;
   return true;
