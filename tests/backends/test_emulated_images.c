@@ -6,6 +6,7 @@
 #include <cairn/cairn.h>
 #include <cairn/ext/graph.h>
 #include <cairn/kw.h>
+#include <dlfcn.h>
 #include <math.h>
 #include <stdio.h>
 
@@ -237,10 +238,90 @@ static void orders(void **state)
     for (int k = 0; k < 4; k++) check_orders(shapes[i], dtypes[k]);
 }
 
+/* Running statistics and counts, as batch norms keep them: recorded work writes those of all layers together. */
+enum { LAYERS = 6 };
+typedef struct running {
+  cn_tensor *mean[LAYERS], *count[LAYERS], *weight;
+} running;
+
+static int run_running(cn_tensor **out, cn_tensor *const *in, void *payload)
+{
+  const running *k = payload;
+  cn_tensor *x = in[0];
+  for (int i = 0; i < LAYERS; i++) {
+    cn_tensor *mean = cn_mean(x, .dim = CN_INTS(0));
+    cn_lerp_(k->mean[i], mean, cn_num(0.1));
+    cn_add_(k->count[i], cn_int(1));
+    x = cn_mm(x, cn_add(k->weight, mean));
+  }
+  out[0] = cn_sum(x);
+  return cn_err();
+}
+
+static void statistics(void **state)
+{
+  (void)state;
+  need_device();
+  cn_scope *s = cn_scope_begin();
+  void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+  const int *launches = driver ? dlsym(driver, "simt_launches") : NULL;
+  cn_tensor *x = there(cn_randn(CN_SHAPE(5, 16))), *want, *have;
+  running k, eager;
+  int first = 0, before = 0;
+  k.weight = eager.weight = there(cn_mul(cn_randn(CN_SHAPE(16, 16)), cn_num(0.1)));
+  for (int i = 0; i < LAYERS; i++) {
+    k.mean[i] = there(cn_zeros(CN_SHAPE(16))), k.count[i] = there(cn_zeros(CN_SHAPE(1), .dtype = CN_I64));
+    eager.mean[i] = cn_clone(k.mean[i]), eager.count[i] = cn_clone(k.count[i]);
+  }
+  cn_graph *g = cn_trace(run_running, 1, &x, 1, &k);
+  assert_non_null(g);
+  assert_true(cn_graph_optimise(g) >= 0 && cn_graph_fuse(g, false) >= 0);
+  for (int i = 0; i < 4; i++) {
+    assert_int_equal(run_running(&want, &x, &eager), 0);
+    before = launches ? *launches : 0;
+    assert_int_equal(cn_graph_run(&have, g, &x), 0);
+    if (launches && !i) first = *launches - before;
+    close_to("a sum", cn_to_device(want, CN_CPU), have, 0);
+  }
+  if (launches) assert_int_equal(first - (*launches - before), 2 * LAYERS - 2 - 2); /* two, and two that copy */
+  for (int i = 0; i < LAYERS; i++) {
+    close_to("a running mean", cn_to_device(eager.mean[i], CN_CPU), k.mean[i], 0);
+    close_to("a count", cn_to_device(eager.count[i], CN_CPU), k.count[i], 0);
+  }
+  cn_graph_free(g);
+  cn_scope_end(s);
+}
+
+/* Norms of so many rows that several blocks share a channel, which divide by chunks and not. */
+static void many_rows(void **state)
+{
+  (void)state;
+  need_device();
+  static const int64_t shapes[][4] = {{8, 24, 40, 40}, {7, 24, 37, 41}, {5, 6, 61, 53}};
+  cn_seed(19);
+  for (int i = 0; i < 3; i++) {
+    cn_scope *s = cn_scope_begin();
+    const int64_t *n = shapes[i];
+    cn_tensor *x = cn_channels_last(cn_add(cn_randn(CN_SHAPE(n[0], n[1], n[2], n[3])), cn_num(3))), *y[2], *g[2];
+    cn_tensor *w = cn_channels_last(cn_randn(CN_SHAPE(n[0], n[1], n[2], n[3])));
+    for (int far = 0; far < 2; far++) {
+      cn_tensor *in = cn_requires_grad(far ? there(x) : cn_detach(x), true);
+      y[far] = cn_batch_norm(in, NULL, NULL, NULL, NULL, .training = true);
+      assert_int_equal(cn_backward(cn_sum(cn_mul(y[far], far ? there(w) : w))), 0);
+      g[far] = cn_grad_of(in);
+    }
+    close_to("a norm of many rows", y[0], y[1], 2e-6);
+    close_to("its gradient", g[0], g[1], 1e-5);
+    cn_scope_end(s);
+  }
+}
+
 int main(int argc, char **argv)
 {
   if (argc > 0) emulate(argv);
   const struct CMUnitTest tests[] = {cmocka_unit_test(convolutions), cmocka_unit_test(pools),
-                                     cmocka_unit_test(residuals), cmocka_unit_test(few_rows), cmocka_unit_test(orders)};
+                                     cmocka_unit_test(residuals),    cmocka_unit_test(few_rows),
+                                     cmocka_unit_test(orders),       cmocka_unit_test(statistics),
+                                     cmocka_unit_test(many_rows)};
   return cmocka_run_group_tests(tests, find_emulated, NULL);
 }

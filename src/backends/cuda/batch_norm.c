@@ -9,6 +9,7 @@
 
 enum { SUMS_PER_UNIT = 3, PASSES_PER_UNIT = 4 }; /* blocks that run at a time: registers allow no more */
 enum { LEAST_WORK = 16384, WARP = 32, JOIN_THREADS = 1024 };
+enum { ROWS_FORWARD = 8, ROWS_BACKWARD = 4 }; /* that a thread of the sums has at once */
 
 /* As in kernels/batch_norm.cu. */
 typedef enum mode { FORWARD, BACKWARD, GATED, RUNNING, JOINED } mode;
@@ -19,7 +20,7 @@ typedef struct job {
   void *total;
   const void *mean, *rstd, *w, *b, *running_mean, *running_var;
   void *save_mean, *save_rstd, *var, *gw, *gb, *partial, *scale, *shift, *slope;
-  int64_t outer, channels, inner, pieces, piece;
+  int64_t outer, channels, inner, pieces, piece, chunk;
   double eps;
   int32_t relu, aligned, width, training;
 } job;
@@ -157,7 +158,9 @@ static int make_room(call *k)
   if (j->pieces < 1) j->pieces = 1;
   j->piece = up(count, j->pieces);
   if (j->inner > 1 && j->aligned) j->piece = up(j->piece, pack_of(k)) * pack_of(k);
-  j->pieces = up(count, j->piece);
+  j->chunk = j->width ? (k->mode == FORWARD ? ROWS_FORWARD : ROWS_BACKWARD) * (CNI_CUDA_THREADS / j->width) : 0;
+  int64_t parts = up(count, j->chunk ? j->chunk : j->piece);
+  if (!j->chunk || j->pieces > parts) j->pieces = parts;
   size_t coefficients = 3 * (size_t)j->channels * 8;
   k->bytes = coefficients + (size_t)(2 * j->pieces * j->channels) * sizeof(double);
   k->room = cni_cuda_scratch(k->d, k->name, k->bytes);

@@ -32,6 +32,7 @@ struct channel_job {
   f64 *partial;                /* (pieces, 2, channels): mean and sum of squares about it; sums of g, g * (x - mean) */
   A *scale, *shift, *slope;    /* (channels), of backward: x * scale + shift + g * slope */
   i64 outer, channels, inner, pieces, piece;
+  i64 chunk;                   /* rows: a piece is every pieces-th chunk of these; 0: `piece` rows or elements in a run */
   f64 eps;
   i32 relu, aligned;
   i32 width;                   /* packs of neighbouring channels that a block takes side by side, a power of two */
@@ -79,6 +80,15 @@ FN void leave(const channel_job &p, i64 c, i64 first, i64 n, f64 s, f64 q)
   f64 *to = p.partial + (i64)blockIdx.y * 2 * p.channels + c;
   to[0] = BACK ? s : (f64)get(p.x[first]) + s / (f64)n;
   to[p.channels] = BACK ? q : q - s * s / (f64)n;
+}
+
+/* How many elements of a channel piece k has. */
+FN i64 count_of(const channel_job &p, i64 k)
+{
+  const i64 count = p.outer * p.inner, left = count - k * p.piece;
+  if (!p.chunk) return left < p.piece ? left : p.piece;
+  const i64 whole = count / p.chunk, turns = whole / p.pieces, over = whole - turns * p.pieces;
+  return (turns + (k < over)) * p.chunk + (k == over ? count - whole * p.chunk : 0);
 }
 
 /* The rows or elements of a channel that the block has. */
@@ -130,27 +140,29 @@ template <int many> FN void add_rows(sums *a, const channel_job &p, i64 at, i64 
   }
 }
 
-/* Channels innermost, by packs: a thread has H neighbouring channels of every (THREADS / width)th row of the piece. What
- * it has in float64 lies in shared memory: registers are for rows on their way. */
+/* Channels innermost, by packs: a thread has H neighbouring channels of every (THREADS / width)th row of a chunk. What
+ * it has in float64 lies in shared memory: registers are for rows on their way. All blocks go through the rows together,
+ * from the last one down: what a convolution wrote last, and what the pass over elements reads first, is in the cache. */
 KERNEL(channel_pack_sums, channel_job)
 {
-  enum { AT_ONCE = BACK ? 4 : 8, IN_CHAIN = 64 };
+  enum { AT_ONCE = BACK ? 4 : 8, IN_CHAIN = 64 }; /* a chunk is AT_ONCE * THREADS / width rows */
   __shared__ f64 room[2 * H][THREADS];
   const int t = (int)threadIdx.x, step = THREADS / p.width, side = p.width * H;
   const i64 channel = ((i64)blockIdx.x * p.width + t % p.width) * H, apart = step * p.channels;
-  const extent e = extent_of(p);
+  const i64 chunks = (p.outer + p.chunk - 1) / p.chunk, piece = blockIdx.y;
   const bool mine = channel < p.channels;
   sums a[H];
 #pragma unroll
   for (int i = 0; i < H; i++) {
-    a[i] = mine ? sums_of(p, channel + i, e.begin * p.channels + channel + i) : sums{};
+    a[i] = mine ? sums_of(p, channel + i, piece * p.chunk * p.channels + channel + i) : sums{};
     room[i][t] = room[H + i][t] = 0;
   }
   int chain = 0;
-  for (i64 row = e.begin + t / p.width; mine && row < e.end; row += AT_ONCE * step) {
-    const i64 left = (e.end - row + step - 1) / step;
-    add_rows<AT_ONCE>(a, p, row * p.channels + channel, apart, left < AT_ONCE ? (int)left : AT_ONCE);
-    if (left > AT_ONCE && ++chain % (IN_CHAIN / AT_ONCE)) continue;
+  for (i64 c = piece + (chunks - 1 - piece) / p.pieces * p.pieces; mine && c >= piece; c -= p.pieces) {
+    const i64 row = c * p.chunk + t / p.width, left = (p.outer - row + step - 1) / step;
+    if (row < p.outer)
+      add_rows<AT_ONCE>(a, p, row * p.channels + channel, apart, left < AT_ONCE ? (int)left : AT_ONCE);
+    if (c > piece && ++chain % (IN_CHAIN / AT_ONCE)) continue;
 #pragma unroll
     for (int i = 0; i < H; i++) {
       room[i][t] += (f64)a[i].s;
@@ -168,7 +180,7 @@ KERNEL(channel_pack_sums, channel_job)
   for (int k = t; k < side; k += THREADS) {
     const i64 c = (i64)blockIdx.x * side + k;
     if (c < p.channels)
-      leave(p, c, e.begin * p.channels + c, e.end - e.begin, room[k % H][k / H], room[H + k % H][k / H]);
+      leave(p, c, piece * p.chunk * p.channels + c, count_of(p, piece), room[k % H][k / H], room[H + k % H][k / H]);
   }
 }
 
@@ -284,7 +296,7 @@ KERNEL(channel_join, channel_job)
 #pragma unroll 4
     for (i64 k = warp; k < p.pieces; k += WARPS) {
       const f64 a = from[k * 2 * p.channels], b = from[(k * 2 + 1) * p.channels];
-      const f64 n = (f64)(k + 1 < p.pieces ? p.piece : count - k * p.piece), d = a - about;
+      const f64 n = (f64)count_of(p, k), d = a - about;
       s += BACK ? a : n * d;
       q += BACK ? b : b + n * d * d;
     }
