@@ -11,7 +11,7 @@
 
 enum { FEWEST_SLOTS = 256, MOST_SLOTS = 1 << 15 };
 enum {
-  TRIED = 10,   /* engines, at most */
+  TRIED = 24,   /* engines, at most */
   ROUNDS = 3,   /* of REPEATS runs each; the best counts */
   REPEATS = 4,
   FILLER = 32 << 20, /* bytes to be cleared FILLERS times: meanwhile a round is queued as a whole */
