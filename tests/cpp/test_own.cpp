@@ -228,6 +228,18 @@ TEST(limits)
   CHECK(twice({x})[0].equal(x * 2));
 }
 
+TEST(memory_of_a_device)
+{
+  Device mirror("mirror");
+  trim_memory(mirror);
+  CHECK(memory_stats(mirror).size == sizeof(cn_device_memory_stats));
+  set_memory_limit(mirror, 1);
+  CHECK_THROWS(CN_ERR_MEMORY, ones({1000}, options().device(mirror)));
+  set_memory_limit(mirror, 0);
+  CHECK(ones({1000}, options().device(mirror)).sum().item() == 1000);
+  CHECK_THROWS(CN_ERR_UNSUPPORTED, set_memory_limit(Device("cpu"), 1));
+}
+
 TEST(streams_and_events)
 {
   for (const char *name : {"cpu", "mirror"}) {

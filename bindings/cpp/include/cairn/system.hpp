@@ -27,6 +27,19 @@ inline cn_memory_stats memory_stats()
   return stats;
 }
 inline void trim_memory() { cn_memory_trim(); }
+/* Of a device's own memory: what is counted there, a limit for this process (0: none), and giving back what is kept. */
+inline cn_device_memory_stats memory_stats(Device device)
+{
+  cn_device_memory_stats stats = {};
+  stats.size = sizeof stats;
+  detail::check(cn_device_memory_get_stats(&stats, device.number()));
+  return stats;
+}
+inline void set_memory_limit(Device device, size_t bytes)
+{
+  detail::check(cn_device_memory_set_limit(device.number(), bytes));
+}
+inline void trim_memory(Device device) { detail::check(cn_device_memory_trim(device.number())); }
 inline void synchronize(Device device = {}) { detail::check(cn_device_sync(device.number())); }
 /* A copy that a device reads by itself; x itself where there is no such memory. */
 inline Tensor pin_memory(const Tensor &x, Device device = {})
