@@ -8,6 +8,7 @@
 #include <cairn/cairn.h>
 #include <cairn/kw.h>
 #include <dlfcn.h>
+#include <pthread.h>
 
 #include "../simt/simt_driver.h"
 #include "emulated.h"
@@ -192,8 +193,12 @@ static void running_out(void **state)
   (void)state;
   need_device();
   size_t whole = counts->memory;
-  counts->memory = 64 * MB;
   cn_scope *s = cn_scope_begin();
+  cn_item(cn_sum(cn_ones(CN_SHAPE(1000), .device = gpu))); /* its kernels are loaded */
+  cn_scope_end(s);
+  assert_int_equal(cn_device_memory_trim(gpu), 0);
+  counts->memory = 64 * MB;
+  s = cn_scope_begin();
   cn_tensor *a = cn_keep(cn_zeros(CN_SHAPE(5 * MB), .device = gpu)), *b = bytes_of(24 * MB), *c = bytes_of(8 * MB);
   uint64_t failures = stats().failures;
   assert_null(cn_ones(CN_SHAPE(6 * MB), .device = gpu));
@@ -217,6 +222,22 @@ static void running_out(void **state)
   assert_int_equal(cn_device_memory_trim(gpu), 0);
   assert_int_equal(counts->held, 0);
   counts->memory = whole;
+}
+
+/* The driver itself wants memory, to load a kernel: what is kept is given up for that, too. */
+static void kernels_are_loaded_when_short(void **state)
+{
+  (void)state;
+  need_device();
+  size_t whole = counts->memory;
+  cn_scope *s = cn_scope_begin();
+  cn_tensor *x = cn_ones(CN_SHAPE(10), .device = gpu);
+  cn_release(bytes_of(100 * MB));
+  counts->memory = counts->held;
+  cn_tensor *y = cn_digamma(x); /* which no test before has run */
+  counts->memory = whole;
+  close_to("digamma", cn_digamma(cn_ones(CN_SHAPE(10))), y, 1e-6);
+  cn_scope_end(s);
 }
 
 /* What other streams keep is given back first, and what is left of their segments is used. */
@@ -349,6 +370,55 @@ static void writes_to_pinned_memory(void **state)
   cn_scope_end(s);
 }
 
+/* ---- threads ---- */
+
+/* Takes and gives back memory of all sizes, and copies numbers there and back: what it holds is its own. */
+static void *work(void *payload)
+{
+  enum { N = 16 };
+  cn_tensor *held[N] = {NULL};
+  uint64_t number = (uint64_t)(uintptr_t)payload, random = number;
+  cn_stream *stream = number % 2 ? cn_stream_new(gpu, 0) : NULL;
+  const char *wrong = NULL;
+  cn_stream_use(gpu, stream);
+  for (int i = 0; i < 1500 && !wrong && !cn_err(); i++) {
+    random = random * 6364136223846793005u + 1442695040888963407u;
+    size_t place = (size_t)(random >> 33) % N;
+    int32_t value = (int32_t)(number * 100 + place), first = value;
+    cn_scope *s = cn_scope_begin();
+    if (held[place] && cn_numel(held[place]) && cn_to_data(&first, 4, cn_slice(held[place], 0, 0, 1))) wrong = "a copy";
+    if (first != value) wrong = "a value of another thread";
+    cn_release(held[place]);
+    int64_t n = (int64_t)1 << (random >> 50) % 20;
+    held[place] = cn_keep(cn_empty(CN_SHAPE(n), .dtype = CN_I32, .device = gpu));
+    if (held[place] && cn_copy_from_data(cn_slice(held[place], 0, 0, 1), &value, 4)) wrong = "a write";
+    cn_scope_end(s);
+  }
+  for (int i = 0; i < N; i++) cn_release(held[i]);
+  cn_stream_use(gpu, NULL);
+  cn_stream_release(stream);
+  return (void *)(cn_err() ? "an error" : wrong);
+}
+
+static void threads_share_a_device(void **state)
+{
+  (void)state;
+  need_device();
+  enum { N = 4 };
+  pthread_t threads[N];
+  uint64_t before = stats().blocks[CN_MEMORY_ALL].now;
+  for (int i = 0; i < N; i++)
+    assert_int_equal(pthread_create(&threads[i], NULL, work, (void *)(uintptr_t)(i + 1)), 0);
+  for (int i = 0; i < N; i++) {
+    void *said = NULL;
+    pthread_join(threads[i], &said);
+    if (said) fail_msg("thread %d: %s", i, (const char *)said);
+  }
+  assert_int_equal(stats().blocks[CN_MEMORY_ALL].now, before);
+  assert_int_equal(cn_device_memory_trim(gpu), 0);
+  assert_int_equal(counts->held, 0);
+}
+
 /* ---- the loader ---- */
 
 /* Every batch is queued while the step on the one before has not been waited for. */
@@ -446,11 +516,13 @@ int main(int argc, char **argv)
       cmocka_unit_test_setup(changing_sizes, begin),
       cmocka_unit_test_setup(the_limit_is_exact, begin),
       cmocka_unit_test_setup(running_out, begin),
+      cmocka_unit_test_setup(kernels_are_loaded_when_short, begin),
       cmocka_unit_test_setup(streams_share_when_short, begin),
       cmocka_unit_test_setup(copies_wait_for_nothing, begin),
       cmocka_unit_test_setup(a_large_copy, begin),
       cmocka_unit_test_setup(unpinning_waits_for_nothing, begin),
       cmocka_unit_test_setup(writes_to_pinned_memory, begin),
+      cmocka_unit_test_setup(threads_share_a_device, begin),
       cmocka_unit_test_setup(batches_come_while_steps_run, begin),
       cmocka_unit_test_setup(recordings_keep_their_memory, begin),
   };

@@ -23,7 +23,7 @@
 
 #include "simt_driver.h"
 
-enum { MOST_THREADS = 1024, STACK = 256 << 10, UNITS = 4, DYNAMIC = 256 << 10 };
+enum { MOST_THREADS = 1024, STACK = 256 << 10, UNITS = 4, DYNAMIC = 256 << 10, MODULE = 1 << 20 };
 #define EXPORT __attribute__((visibility("default")))
 
 /* ---- threads of a block ---- */
@@ -443,6 +443,7 @@ EXPORT CUresult cuModuleLoadData(CUmodule *module, const void *image)
   char name[256]; /* one of its own: the loader knows libraries by name */
   temporary(name, sizeof name);
   if (memcmp(image, ELFMAG, SELFMAG) != 0) return CUDA_ERROR_INVALID_IMAGE;
+  if (simt_counts.held + MODULE > simt_counts.memory) return CUDA_ERROR_OUT_OF_MEMORY;
   size_t size = head->e_shoff + (size_t)head->e_shnum * head->e_shentsize;
   int file = mkstemp(name);
   FILE *f = file >= 0 ? fdopen(file, "wb") : NULL;

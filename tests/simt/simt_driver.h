@@ -19,5 +19,6 @@ typedef struct simt_counts_t {
   uint64_t bytes_in;
   bool late;                /* may be set: copies from the host are done when something needs them, or is waited for */
 } simt_counts_t;
+extern simt_counts_t simt_counts;
 
 #endif
