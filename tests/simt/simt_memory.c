@@ -13,7 +13,7 @@
 
 #define EXPORT __attribute__((visibility("default")))
 enum { HEAD = 256 }; /* in front of a block: its size */
-static const size_t filled_most = (size_t)64 << 20;
+static const size_t filled_most = (size_t)20 << 20;
 
 EXPORT simt_counts_t simt_counts = {.memory = (size_t)1 << 32};
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
