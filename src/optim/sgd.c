@@ -6,7 +6,7 @@
 
 /* ---- SGD ---- */
 
-enum { MOMENTUM_BUFFER };
+enum { MOMENTUM_BUFFER, STARTED }; /* STARTED is not saved: where a buffer is read from a file, it has */
 
 static int sgd_check(const cn_value *values)
 {
@@ -16,6 +16,20 @@ static int sgd_check(const cn_value *values)
   return CN_OK;
 }
 
+/* The buffer begins as the gradient, undamped. Whether it has begun is a tensor, so that a captured step holds for the
+ * first one and those behind it. */
+static int damped_update(cni_param_step *s, const cni_sgd_settings *a)
+{
+  cn_tensor *started = cni_state_scalar(s, STARTED, s->m->state[MOMENTUM_BUFFER] != NULL);
+  cn_tensor *buffer = cni_state_like(s, MOMENTUM_BUFFER, 0);
+  cn_tensor *blend = cni_shifted(cni_scaled(cni_wide(started), -a->dampening), 1);
+  cn_tensor *grad = a->maximize ? cn_neg(s->grad) : s->grad;
+  if (a->weight_decay != 0) grad = cn_add(grad, cn_mul(s->param, cn_num(a->weight_decay)));
+  if (!buffer || !blend || !grad) return cn_err();
+  int status = cn_sgd_update_(s->param, buffer, cn_mul(grad, blend), s->lr, a->momentum, 1);
+  return status || !cn_copy_(started, cn_num(1)) ? cn_err() : CN_OK;
+}
+
 static int sgd_update(cni_param_step *s)
 {
   cni_sgd_settings a = cni_sgd_settings_of(s->a);
@@ -23,11 +37,11 @@ static int sgd_update(cni_param_step *s)
     cn_descend_(s->param, s->grad, s->lr, .weight_decay = a.weight_decay, .maximize = a.maximize);
     return cn_err();
   }
-  bool first = !s->m->state[MOMENTUM_BUFFER]; /* the buffer begins as the gradient, undamped */
+  if (a.dampening != 0) return damped_update(s, &a);
   cn_tensor *buffer = cni_state_like(s, MOMENTUM_BUFFER, 0);
   if (!buffer) return cn_err();
-  return cn_sgd_update_(s->param, buffer, s->grad, s->lr, a.momentum, first ? 1 : 1 - a.dampening,
-                        .weight_decay = a.weight_decay, .nesterov = a.nesterov, .maximize = a.maximize);
+  return cn_sgd_update_(s->param, buffer, s->grad, s->lr, a.momentum, 1, .weight_decay = a.weight_decay,
+                        .nesterov = a.nesterov, .maximize = a.maximize);
 }
 
 static const cni_optim_class sgd = {

@@ -4,6 +4,7 @@ import copy
 import os
 import tempfile
 import unittest
+import warnings
 
 import cairn
 import cairn.nn.functional as F
@@ -286,8 +287,50 @@ class StepsTest(unittest.TestCase):
                 (lambda p: cairn.optim.AdamW(p, lr=0.1),
                  ({}, {"weight_decay": 0.5}, {"lr": 0.01}, {"betas": (0.5, 0.6)})),
                 (lambda p: cairn.optim.SGD(p, lr=0.1, momentum=0.5), ({}, {"momentum": 0.1}, {"lr": 0.01})),
+                (lambda p: cairn.optim.SGD(p, lr=0.1, momentum=0.5, dampening=0.2, weight_decay=0.1, maximize=True),
+                 ({}, {"dampening": 0.1})),
+                (lambda p: cairn.optim.Adam(p, lr=cairn.tensor(0.1), capturable=True),
+                 ({}, {"lr": cairn.tensor(0.05)}, {"lr": 0.01})),
                 (lambda p: Plain(p, 0.1), ({}, {"lr": 0.01}))):
             self.assertEqual(losses(lambda f: f, make, changes), losses(cairn.compile, make, changes))
+
+    def test_dampening_where_a_capture_fails(self):
+        """The buffer that a capture made has not begun."""
+        found = []
+        for how in (lambda f: f, cairn.compile):
+            cairn.manual_seed(0)
+            net = nn.Linear(2, 2)
+            optimiser = cairn.optim.SGD(net.parameters(), lr=0.1, momentum=0.5, dampening=0.5)
+
+            def step(x):
+                optimiser.zero_grad()
+                net(x).square().sum().backward()
+                optimiser.step()
+                return net.weight.sum().item()  # which cannot be captured
+            step = how(step)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                found.append([step(cairn.ones(1, 2)) for _ in range(3)])
+        self.assertEqual(found[0], found[1])
+
+    def test_computed_parameters(self):
+        for norm in (nn.utils.parametrizations.weight_norm, nn.utils.parametrizations.spectral_norm):
+            found = []
+            for how in (lambda f: f, lambda f: cairn.compile(f, fullgraph=True)):
+                cairn.manual_seed(0)
+                net = nn.Sequential(norm(nn.Linear(3, 4)), nn.Tanh(), norm(nn.Linear(4, 2)))
+                optimiser = cairn.optim.SGD(net.parameters(), lr=0.1)
+
+                def step(x):
+                    optimiser.zero_grad()
+                    loss = net(x).square().sum()
+                    loss.backward()
+                    optimiser.step()
+                    return loss
+                step = how(step)
+                losses = [step(cairn.ones(2, 3) + i).item() for i in range(4)]
+                found.append((losses, {name: t.tolist() for name, t in net.state_dict().items()}))
+            self.assertEqual(found[0], found[1])
 
     def test_schedules_step_outside(self):
         """A capture that fails has not counted a step."""

@@ -155,6 +155,20 @@ static PyObject *optim_put(PyObject *self, PyObject *args)
   Py_RETURN_TRUE;
 }
 
+/* A rate that is a tensor: its number, or in a captured step the tensor itself. */
+static void take_rate(cn_optim *opt, size_t group, cn_tensor *lr)
+{
+  if (!cn_tracing()) {
+    cn_optim_set(opt, group, "lr", cn_item(lr));
+    return;
+  }
+  cn_scope *scope = cn_scope_begin();
+  int saved = cn_no_grad_begin();
+  cn_copy_(cn_optim_lr(opt, group), cn_to_device(lr, CN_CPU));
+  cn_no_grad_end(saved);
+  cn_scope_end(scope);
+}
+
 /* One group's parameters as the list has them now, and a rate that is a tensor. */
 static int sync_group(cn_optim *opt, size_t group, PyObject *dict)
 {
@@ -171,7 +185,7 @@ static int sync_group(cn_optim *opt, size_t group, PyObject *dict)
     if (cn_optim_replace(opt, group, (size_t)i, cnpy_t(p))) return cnpy_raise(), -1;
   }
   PyObject *lr = PyDict_GetItemString(dict, "lr");
-  if (lr && cnpy_is_tensor(lr)) cn_optim_set(opt, group, "lr", cn_item(cnpy_t(lr)));
+  if (lr && cnpy_is_tensor(lr)) take_rate(opt, group, cnpy_t(lr));
   return cn_err() ? cnpy_raise(), -1 : 0;
 }
 

@@ -5,6 +5,7 @@ of a parameter. Invariant: before each step C is told of parameters whose tensor
 """
 from __future__ import annotations
 
+import itertools
 from math import nan
 from typing import Any, Callable, ClassVar, Iterator, MutableMapping
 
@@ -13,6 +14,17 @@ from .._arguments import only_speed
 from .._modes import enable_grad
 from .._tensor import Tensor
 from .optimizer import Optimizer, ParamsT, assign
+
+
+_numbers = itertools.count()
+
+
+def _number_of(rate: Any) -> int:
+    """One that no other tensor has had: an id may come back."""
+    if not hasattr(rate, "_rate_number"):
+        rate._rate_number = next(_numbers)
+    number: int = rate._rate_number
+    return number
 
 
 def _plain(value: Any) -> Any:
@@ -281,7 +293,8 @@ class Native(Optimizer):
         self._core.sync(self.param_groups)
 
     def _program_key(self) -> Any:
-        return None  # captured steps note the settings that they read, in C
+        """Captured steps note the settings that they read, in C; here it is which tensors are rates."""
+        return tuple(_number_of(group["lr"]) for group in self.param_groups if isinstance(group.get("lr"), Tensor))
 
     def _rates_push(self) -> _C.OptimBase:
         self._sync()

@@ -70,8 +70,8 @@ class _SpectralNorm(Module):
     def _iterate(self, matrix: Tensor, times: int) -> None:
         with no_grad():
             for _ in range(times):
-                self._u = F.normalize(_C.mv(matrix, self._v), dim=0, eps=self.eps)
-                self._v = F.normalize(_C.mv(matrix.t(), self._u), dim=0, eps=self.eps)
+                self._u.copy_(F.normalize(_C.mv(matrix, self._v), dim=0, eps=self.eps))
+                self._v.copy_(F.normalize(_C.mv(matrix.t(), self._u), dim=0, eps=self.eps))
 
     def forward(self, weight: Tensor) -> Tensor:
         if weight.ndim == 1:

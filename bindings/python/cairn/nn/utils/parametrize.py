@@ -4,6 +4,7 @@ from __future__ import annotations
 import contextlib
 from typing import Any, Iterator
 
+from ... import _C
 from ..._modes import no_grad
 from ..._tensor import Tensor
 from ..containers import ModuleDict, ModuleList
@@ -100,10 +101,16 @@ def _property(name: str) -> property:
 
 def _forward(self: Any, *args: Any, **kwargs: Any) -> Any:
     """The class's forward with the parameters as they are now."""
-    if self._class_name is not None:
-        for name in self.parametrizations:
-            self._set_removed(name, getattr(self, name))
-    return super(type(self), self).forward(*args, **kwargs)
+    if self._class_name is None:
+        return super(type(self), self).forward(*args, **kwargs)
+    for name in self.parametrizations:
+        self._set_removed(name, getattr(self, name))
+    try:
+        return super(type(self), self).forward(*args, **kwargs)
+    finally:
+        if _C._tracing():  # what a captured function computes must not stay outside of it
+            for name, parts in self.parametrizations.items():
+                self._set_removed(name, next(parts.parameters()))
 
 
 def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
