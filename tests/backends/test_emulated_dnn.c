@@ -66,7 +66,8 @@ static void few_channels(void **state)
   static const layer layers[] = {
       {2, 3, 66, 66, 32, 7, 7, {2, 2}, {3, 3}},  /* the first layer of a ResNet */
       {2, 3, 65, 71, 32, 5, 3, {2, 1}, {0, 2}},
-      {1, 1, 97, 90, 12, 4, 6, {3, 4}, {2, 0}},  /* as many channels as there is room for, and less */
+      {1, 1, 97, 90, 96, 4, 6, {3, 4}, {2, 0}},
+      {1, 3, 70, 64, 48, 7, 7, {3, 1}, {3, 3}},  /* nearly as many channels as there is room for */
       {2, 4, 61, 67, 8, 3, 3, {1, 1}, {1, 1}},
       {1, 7, 60, 60, 24, 3, 2, {1, 2}, {1, 1}},
   };

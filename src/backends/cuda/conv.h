@@ -21,7 +21,7 @@ int cni_cuda_conv_dnn(cn_call *c, const cni_cuda_conv *v);
 /* ---- few channels as many (conv_fold.c) ---- */
 /* Is the convolution faster as one of more channels, by stride 1 and without padding? */
 bool cni_cuda_conv_folds(const cni_cuda_conv *v);
-/* The shapes of its image and filter then: dims 1 to 3. */
+/* The shapes of its image and filter then: dims 1 to 3. Its stride is 1, its padding 0. */
 void cni_cuda_fold_shapes(const cni_cuda_conv *v, int64_t *image, int64_t *filter);
 /* Fills `folded` (channels innermost) from `plain`, the image or the filter of four dims, or `plain` from there. */
 int cni_cuda_fold(cni_cuda_device *d, const char *name, const cni_cuda_conv *v, const cn_desc *folded,
