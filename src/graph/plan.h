@@ -178,7 +178,15 @@ cni_context *cni_context_renew(cni_plan *p, const cn_graph *g, cni_context *c);
 cn_tensor *cni_context_lend(const cni_context *c, const cni_planned *q);
 
 /* ---- work.c ---- */
-cni_scratch cni_work_lend(const cni_context *c, const cni_plan *p, size_t place); /* for the node there */
+/* For the node there. */
+static inline cni_scratch cni_work_lend(const cni_context *c, const cni_plan *p, size_t place)
+{
+  if (!p->gaps || !c->wants) return (cni_scratch){NULL};
+  const cni_gap *gap = &p->gaps[place];
+  if (c->wants[place] > gap->size && c->work_size > gap->size)
+    return (cni_scratch){.base = c->work, .size = c->work_size};
+  return (cni_scratch){.base = c->block ? (char *)c->block->data + gap->offset : NULL, .size = gap->size};
+}
 void cni_work_note(cni_context *c, const cni_plan *p, size_t place, size_t most); /* ... which took so much */
 void cni_work_grow(cni_context *c); /* behind a run: room for what did not fit */
 

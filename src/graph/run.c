@@ -169,16 +169,6 @@ static int run_node(running *r, size_t node)
   return status;
 }
 
-static int run_place(running *r, size_t place)
-{
-  cni_scratch outer = cni_lent;
-  cni_lent = cni_work_lend(r->context, r->plan, place);
-  int status = run_node(r, (size_t)r->plan->order[place]);
-  cni_work_note(r->context, r->plan, place, cni_lent.most);
-  cni_lent = outer;
-  return status;
-}
-
 /* The device runs all nodes; what looks into results is made here. */
 static int run_whole(running *r)
 {
@@ -337,13 +327,18 @@ static int give_gradients(const running *r)
 int cni_run_nodes(cni_running *r, cni_side side)
 {
   int status = CN_OK;
+  cni_scratch outer = cni_lent; /* of the node whose graph this is */
   for (size_t i = 0; i < r->plan->nnodes && !status; i++) {
     size_t node = (size_t)r->plan->order[i];
     const cni_gnode *n = &r->g->nodes[node];
     if (!cni_on_side(r->g, n->out[0], side) || (r->settled && r->plan->steady[node])) continue;
     if (i < r->plan->commit && !r->there) status = cni_limits_hold(n->info->name); /* a recording takes no time */
-    if (!status) status = run_place(r, i);
+    if (status) break;
+    cni_lent = cni_work_lend(r->context, r->plan, i);
+    status = run_node(r, node);
+    if (cni_lent.most) cni_work_note(r->context, r->plan, i, cni_lent.most);
   }
+  cni_lent = outer;
   return status;
 }
 

@@ -7,15 +7,6 @@
  * value that lives there. */
 #include "plan.h"
 
-cni_scratch cni_work_lend(const cni_context *c, const cni_plan *p, size_t place)
-{
-  if (!p->gaps || !c->wants) return (cni_scratch){NULL};
-  const cni_gap *gap = &p->gaps[place];
-  if (c->wants[place] > gap->size && c->work_size > gap->size)
-    return (cni_scratch){.base = c->work, .size = c->work_size};
-  return (cni_scratch){.base = c->block ? (char *)c->block->data + gap->offset : NULL, .size = gap->size};
-}
-
 void cni_work_note(cni_context *c, const cni_plan *p, size_t place, size_t most)
 {
   if (!c->wants || most <= c->wants[place]) return;
