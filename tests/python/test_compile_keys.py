@@ -4,6 +4,7 @@ import collections
 import copy
 import dataclasses
 import unittest
+import warnings
 
 import cairn
 import cairn.nn.functional as F
@@ -170,6 +171,22 @@ class KeyTest(unittest.TestCase):
             fast(x)
             net.to(memory_format=order)
             self.assertSame(fast(x), net(x))
+
+    def test_generators_of_their_own(self):
+        """They are not captured, and a capture that fails draws nothing from them."""
+        def numbers(how):
+            generator = cairn.Generator().manual_seed(3)
+            fn = how(lambda x: x + cairn.rand(3, generator=generator))
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                return [fn(cairn.zeros(3)).tolist() for _ in range(3)]
+        self.assertEqual(numbers(lambda f: f), numbers(compiler.compile))
+
+    def test_vmap(self):
+        each = cairn.func.vmap(cairn.func.grad(lambda v: (v.sin() * v).sum()))
+        fast, x = compiler.compile(each, fullgraph=True), cairn.randn(4, 3)
+        for _ in range(2):
+            self.assertSame(fast(x), each(x))
 
     def test_inference_mode(self):
         net, x = nn.Linear(2, 2), cairn.ones(1, 2)

@@ -12,7 +12,6 @@ from . import _C, _trees
 from ._arguments import only_speed
 from ._forms import equal
 from ._tensor import Tensor
-from .random import get_rng_state, set_rng_state
 
 __all__ = ["vmap"]
 
@@ -123,12 +122,12 @@ def vmap(func: Callable[..., Any], in_dims: Any = 0, out_dims: Any = 0, randomne
     @functools.wraps(func)
     def run(*args: Any, **kwargs: Any) -> Any:
         batch = _Batch(args, in_dims)
-        structure, rows, before = None, [], get_rng_state()
+        structure, rows, before = None, [], _C._random_state()
         for i in range(max(batch.size, 1)):
             if randomness == "same" and i > 0:
-                set_rng_state(before)
+                _C._random_set_state(*before)
             output = func(*(batch.slice(i) if batch.size else batch.sample()), **kwargs)
-            if randomness == "error" and i == 0 and not equal(before, get_rng_state()):
+            if randomness == "error" and i == 0 and _C._random_state() != before:
                 raise RuntimeError("vmap: the function drew random numbers; say randomness='different' or 'same'")
             structure = output if i == 0 else structure
             rows.append(_results(output))

@@ -34,6 +34,10 @@ int cnpy_generator_begin(PyObject *generator)
   }
   generator_object *g = of(generator);
   if (g->is_default) return 0;
+  if (cn_tracing()) { /* a graph counts its numbers from where the thread's stand */
+    cnpy_fail(cnpy.capture_error, "generator: captured code draws the thread's numbers: draw from others outside");
+    return -1;
+  }
   if (pthread_mutex_trylock(&g->lock)) { /* another thread draws from it: that one may need the GIL to finish */
     Py_BEGIN_ALLOW_THREADS
     pthread_mutex_lock(&g->lock);
