@@ -309,7 +309,7 @@ static int second_fn(cn_tensor **out, cn_tensor *const *in, void *payload)
   size_t n = 1;
   (void)payload;
   if (cn_op_call(out, &n, &second_op, &arg, 1, NULL)) return CN_ERR_VALUE;
-  return 0;
+  return cn_scope_give(out[0]) ? 0 : CN_ERR_MEMORY;
 }
 
 static void test_versions_of_ops(void **state)
