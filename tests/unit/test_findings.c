@@ -333,6 +333,16 @@ static void test_nothing_repeated_often(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, NULL)
 
+/* The processor cannot divide the least integer by -1. */
+static void test_average_over_minus_one(void **state)
+{
+  (void)state;
+  cn_tensor *x = cn_full(CN_SHAPE(1, 1, 1, 20), (double)INT64_MIN, .dtype = CN_I64);
+  cn_tensor *y = cn_avg_pool2d(x, CN_SHAPE(1, 1), -1);
+  if (!y) fail_msg("%s", cn_err_message());
+  for (int64_t i = 0; i < cn_numel(y); i++) assert_true(((const int64_t *)cn_data(y))[i] == INT64_MIN);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -356,6 +366,7 @@ int main(void)
       TEST(test_tensors_without_value),
       TEST(test_texts_of_graphs),
       TEST(test_nothing_repeated_often),
+      TEST(test_average_over_minus_one),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
