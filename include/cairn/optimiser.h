@@ -143,7 +143,8 @@ CN_API int cn_average_follow_counted(cn_module *to, cn_module *from, double deca
 /* Scales losses so that small gradients survive float16: cn_backward(cn_grad_scaler_scale(s, loss)), then step, then
  * update. A step whose gradients are not finite is skipped, and the scale halved; after growth_interval good ones it is
  * doubled. The scale and the count of good steps are tensors: all of this may be part of a compiled step, in which one
- * that is skipped is computed, and its results are not taken. */
+ * that is skipped is computed, and its results are not taken. Where they are on a device, it decides by itself whether
+ * a step of SGD (undamped), Adam or AdamW is made, and nothing waits for it; their step counts lie there then. */
 typedef struct cn_grad_scaler cn_grad_scaler;
 typedef struct cn_grad_scaler_opts {
   size_t size;
@@ -153,18 +154,20 @@ typedef struct cn_grad_scaler_opts {
   double backoff_factor;   /* 0.5 */
   int64_t growth_interval; /* 2000 */
   bool disabled;           /* scale by 1, skip nothing */
+  cn_device device;        /* of the scale; the CPU */
 } cn_grad_scaler_opts;
 CN_API CN_MUST_USE cn_grad_scaler *cn_grad_scaler_new_with(const cn_grad_scaler_opts *opts);
 CN_API void cn_grad_scaler_free(cn_grad_scaler *scaler);
 CN_API cn_tensor *cn_grad_scaler_scale(cn_grad_scaler *scaler, cn_tensor *loss);
 CN_API int cn_grad_scaler_unscale(cn_grad_scaler *scaler, cn_optim *opt); /* before clipping; step does it otherwise */
-CN_API int cn_grad_scaler_step(cn_grad_scaler *scaler, cn_optim *opt);   /* 1: stepped, 0: skipped, or negative */
+/* 1: stepped, or a device decides that, 0: skipped, or negative */
+CN_API int cn_grad_scaler_step(cn_grad_scaler *scaler, cn_optim *opt);
 /* All of a step but the update itself, for those that are written elsewhere: 1: update now and call stepped, 0: skip
- * it. */
-CN_API CN_MUST_USE int cn_grad_scaler_may_step(cn_grad_scaler *scaler, cn_optim *opt);
+ * it. plain: the update is one cn_optim_step, about which a device may decide. */
+CN_API CN_MUST_USE int cn_grad_scaler_may_step(cn_grad_scaler *scaler, cn_optim *opt, bool plain);
 CN_API int cn_grad_scaler_stepped(cn_grad_scaler *scaler, cn_optim *opt);
 CN_API int cn_grad_scaler_update(cn_grad_scaler *scaler);
-CN_API double cn_grad_scaler_get(cn_grad_scaler *scaler);
+CN_API double cn_grad_scaler_get(cn_grad_scaler *scaler); /* waits for its device, as the next does */
 CN_API CN_MUST_USE cn_tree *cn_grad_scaler_state(cn_grad_scaler *scaler);
 CN_API int cn_grad_scaler_load(cn_grad_scaler *scaler, const cn_tree *state);
 

@@ -197,6 +197,7 @@ static int open_source(cn_source *s)
   s->loop->n = 0;
   s->loop->fault = NULL;
   s->loop->fault_code = 0;
+  s->loop->skip = NULL;
   return CN_OK;
 }
 

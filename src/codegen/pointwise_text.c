@@ -228,7 +228,8 @@ static void put_program(cn_text *t, const cn_source *s)
 static void put_struct(cn_text *t, const cn_source *s)
 {
   int operands = s->nout + s->nin;
-  put(t, "typedef struct cn_loop {\n  long long n;\n  int *fault;\n  int fault_code, ndim;\n");
+  put(t, "typedef struct cn_loop {\n  long long n;\n  int *fault;\n  int fault_code, ndim;\n"
+         "  const unsigned char *skip;\n");
   putf(t, "  void *ptr[%d];\n", operands);
   if (s->nscalar) putf(t, "  union { double f; long long i; } scalar[%d];\n", s->nscalar);
   if (!s->flat) putf(t, "  long long dim[%d][%d];\n", CN_MAX_DIMS, 1 + operands);
@@ -421,6 +422,7 @@ static void put_cuda_loop(cn_text *t, const cn_source *s)
   put(t, s->by_pointer ? "const cn_loop *const p)\n{\n"
          : s->group    ? "const __grid_constant__ cn_loops all)\n{\n  const cn_loop *const p = &all.v[blockIdx.y];\n"
                        : "const __grid_constant__ cn_loop loop)\n{\n  const cn_loop *const p = &loop;\n");
+  put(t, "  if (p->skip && *p->skip) return;\n");
   put_common(t, s);
   if (s->flat) put_cuda_flat(t, s);
   else put_cuda_strided(t, s);

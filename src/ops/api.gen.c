@@ -532,6 +532,7 @@ const char *const cni_op_names[] = {
     "rrelu",
     "rsqrt",
     "rsub",
+    "scale_update",
     "scaled_dot_product_attention",
     "scatter",
     "scatter_add",
@@ -1420,6 +1421,8 @@ const char *const cni_op_docs[] = {
     "outside training their mean.",
     "1 / sqrt(x).",
     "other - alpha * input, broadcast.",
+    "A loss scale and its count of good steps after another one: smaller where gradients "
+    "overflowed (found), larger after `interval` good ones in a row.",
     "softmax(scale * query key^T + attn_mask) value for (..., H, L, E), (..., H, S, E) and (..., "
     "H, S, Ev). A bool mask says True where a key takes part; is_causal lets a query see keys up "
     "to its own position; scale is 1 / sqrt(E) unless given. With enable_gqa key and value may "
@@ -8450,6 +8453,26 @@ cn_tensor *cn_rsub_with(cn_tensor *input, cn_tensor *other, const cn_rsub_opts *
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(other),
                      cn_v_float(cn_opt_float(o->alpha, 1.0))};
   return cni_apply1(CNI_OP_rsub, args, 3, NULL);
+}
+
+int cn_scale_update(cn_tensor **new_scale, cn_tensor **new_good, cn_tensor *scale, cn_tensor *good,
+                    cn_tensor *found, double growth, double backoff, double interval)
+{
+  cn_tensor *results[2] = {NULL};
+  cn_value args[] = {cn_v_tensor(scale), cn_v_tensor(good), cn_v_tensor(found), cn_v_float(growth),
+                     cn_v_float(backoff), cn_v_float(interval)};
+  int status = cni_applyn(CNI_OP_scale_update, args, 6, results, 2);
+  if (new_scale) *new_scale = results[0];
+  if (new_good) *new_good = results[1];
+  return status;
+}
+
+int cn_scale_update_(cn_tensor *scale, cn_tensor *good, cn_tensor *found, double growth,
+                     double backoff, double interval)
+{
+  cn_value args[] = {cn_v_tensor(scale), cn_v_tensor(good), cn_v_tensor(found), cn_v_float(growth),
+                     cn_v_float(backoff), cn_v_float(interval)};
+  return cni_apply_over(CNI_OP_scale_update, args, 6);
 }
 
 cn_tensor *cn_scaled_dot_product_attention_with(cn_tensor *query, cn_tensor *key, cn_tensor *value,

@@ -95,6 +95,7 @@ PROGRAM_OF(lion_update, UPHILL)
 PROGRAM_OF(adam_update, ADAM)
 PROGRAM_OF(amsgrad_update, ADAM)
 PROGRAM_OF(adam_rates, 0)
+PROGRAM_OF(scale_update, 0)
 PROGRAM_OF(sparse_adam_update, UPHILL)
 PROGRAM_OF(nadam_update, ADAM)
 PROGRAM_OF(radam_update, ADAM)
@@ -146,6 +147,11 @@ const cn_op cni_update_ops[] = {
           "Tensor new_decay) ; internal inplace",
    .doc = "Counts a step of Adam, and gives lr / (1 - beta1^step), sqrt(1 - beta2^step) and 1 - lr * weight_decay.",
    UPDATE(adam_rates)},
+  {.sig = "scale_update(Tensor scale, Tensor good, Tensor found, *, float growth, float backoff, float interval) -> "
+          "(Tensor new_scale, Tensor new_good) ; internal inplace",
+   .doc = "A loss scale and its count of good steps after another one: smaller where gradients overflowed (found), "
+          "larger after `interval` good ones in a row.",
+   UPDATE(scale_update)},
   {.sig = "sparse_adam_update(Tensor param, Tensor exp_avg, Tensor exp_avg_sq, Tensor grad, Tensor step_size, *, "
           "float weight1, float weight2, float eps, bool maximize=False) -> (Tensor new_param, Tensor new_exp_avg, "
           "Tensor new_exp_avg_sq) ; internal inplace",

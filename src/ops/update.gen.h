@@ -80,6 +80,10 @@ enum { CNI_INPUTS_rmsprop_update = 4, CNI_RESULTS_rmsprop_update = 2 };
   param, prev, step_size, grad, etaminus, etaplus, step_size_min, step_size_max, maximize
 enum { CNI_INPUTS_rprop_update = 4, CNI_RESULTS_rprop_update = 3 };
 
+#define CNI_ARGS_scale_update \
+  scale, good, found, growth, backoff, interval
+enum { CNI_INPUTS_scale_update = 3, CNI_RESULTS_scale_update = 2 };
+
 #define CNI_ARGS_sgd_update \
   param, momentum_buffer, grad, lr, momentum, blend, weight_decay, nesterov, maximize
 enum { CNI_INPUTS_sgd_update = 4, CNI_RESULTS_sgd_update = 2 };

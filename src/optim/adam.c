@@ -1,7 +1,7 @@
 /* adam.c: Adam, AdamW, and the dense form of SparseAdam.
  *
- * Place in the flow: optim.c calls update for each parameter: one op counts the step and computes the rates, one
- * updates the parameter and its averages. */
+ * Place in the flow: optim.c calls rates for each parameter, an op that counts the step and computes the rates, then
+ * update for each, one that updates the parameter and its averages. */
 #include <cairn/ext/parts.h>
 
 #include "optim.h"
@@ -10,18 +10,25 @@
 enum { STEP, EXP_AVG, EXP_AVG_SQ, MAX_EXP_AVG_SQ };
 enum { SIZE, ROOT, DECAY };
 
+static bool skippable(const cn_value *a) { return (void)a, true; }
+
 /* What the two differ in stands in a, whose decoupled_weight_decay counts for both. */
+static int rates(cni_param_step *s, const cni_adam_settings *a)
+{
+  cn_tensor *step = cni_state_scalar(s, STEP, 0);
+  cn_tensor *size = cni_rate(s, SIZE), *root = cni_rate(s, ROOT), *keep = cni_rate(s, DECAY);
+  if (!step || !size || !root || !keep || cn_err()) return cn_err();
+  return cn_adam_rates_(step, size, root, keep, s->lr, a->betas[0], a->betas[1], .weight_decay = a->weight_decay);
+}
+
 static int update(cni_param_step *s, const cni_adam_settings *a)
 {
   const double *beta = a->betas;
   double decay = a->weight_decay;
-  cn_tensor *step = cni_state_scalar(s, STEP, 0);
   cn_tensor *m = cni_state_like(s, EXP_AVG, 0), *v = cni_state_like(s, EXP_AVG_SQ, 0);
   cn_tensor *most = a->amsgrad ? cni_state_like(s, MAX_EXP_AVG_SQ, 0) : NULL;
   cn_tensor *size = cni_rate(s, SIZE), *root = cni_rate(s, ROOT), *keep = cni_rate(s, DECAY);
-  if (!size || !root || !keep || cn_err()) return cn_err();
-  int status = cn_adam_rates_(step, size, root, keep, s->lr, beta[0], beta[1], .weight_decay = decay);
-  if (status) return status;
+  if (!m || !v || cn_err()) return cn_err();
   if (most)
     return cn_amsgrad_update_(s->param, m, v, most, s->grad, size, root, keep, 1 - beta[0], beta[1], 1 - beta[1],
                               a->eps, .weight_decay = decay, .decoupled = a->decoupled_weight_decay,
@@ -35,6 +42,12 @@ static int update(cni_param_step *s, const cni_adam_settings *a)
    [MAX_EXP_AVG_SQ] = {"max_exp_avg_sq", false}}
 
 /* ---- Adam ---- */
+
+static int adam_rates(cni_param_step *s)
+{
+  cni_adam_settings a = cni_adam_settings_of(s->a);
+  return rates(s, &a);
+}
 
 static int adam_update(cni_param_step *s)
 {
@@ -51,16 +64,29 @@ static const cni_optim_class adam = {
   .states = STATES,
   .not_negative = "lr eps weight_decay",
   .betas = true,
+  .rates = adam_rates,
   .update = adam_update,
+  .skippable = skippable,
 };
 
 /* ---- AdamW ---- */
 
+static cni_adam_settings decoupled(const cn_value *values)
+{
+  cni_adamw_settings w = cni_adamw_settings_of(values);
+  return (cni_adam_settings){.betas = w.betas, .eps = w.eps, .weight_decay = w.weight_decay, .amsgrad = w.amsgrad,
+                             .maximize = w.maximize, .decoupled_weight_decay = true};
+}
+
+static int adamw_rates(cni_param_step *s)
+{
+  cni_adam_settings a = decoupled(s->a);
+  return rates(s, &a);
+}
+
 static int adamw_update(cni_param_step *s)
 {
-  cni_adamw_settings w = cni_adamw_settings_of(s->a);
-  cni_adam_settings a = {.betas = w.betas, .eps = w.eps, .weight_decay = w.weight_decay, .amsgrad = w.amsgrad,
-                         .maximize = w.maximize, .decoupled_weight_decay = true};
+  cni_adam_settings a = decoupled(s->a);
   return update(s, &a);
 }
 
@@ -73,7 +99,9 @@ static const cni_optim_class adamw = {
   .states = STATES,
   .not_negative = "lr eps weight_decay",
   .betas = true,
+  .rates = adamw_rates,
   .update = adamw_update,
+  .skippable = skippable,
 };
 
 /* ---- SparseAdam ---- */

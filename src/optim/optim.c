@@ -14,10 +14,11 @@
 /* ---- numbers that are tensors ---- */
 
 /* These, and the state, live longer than a capture: what makes them is not recorded. */
-static cn_tensor *new_scalar(double value, cn_dtype dtype)
+static cn_tensor *new_scalar(double value, cn_dtype dtype, cn_device device)
 {
   void *trace = cn_trace_pause();
-  cn_tensor *t = cn_full_with(NULL, 0, value, CN_OPTS(cn_full_opts, .dtype = dtype, .device = CN_CPU));
+  cn_tensor *t = cn_full_with(NULL, 0, value,
+                              CN_OPTS(cn_full_opts, .dtype = dtype, .device = device ? device : CN_CPU));
   cn_trace_resume(trace);
   return t;
 }
@@ -42,13 +43,13 @@ cn_tensor *cni_state_scalar(cni_param_step *s, int i, double value)
 {
   if (s->m->state[i]) return s->m->state[i];
   cn_dtype dtype = cn_default_dtype() == CN_F64 ? CN_F64 : CN_F32;
-  return cni_state_begin(s, i, new_scalar(value, dtype)) ? NULL : s->m->state[i];
+  return cni_state_begin(s, i, new_scalar(value, dtype, s->opt->scalars)) ? NULL : s->m->state[i];
 }
 
 cn_tensor *cni_rate(cni_param_step *s, int i)
 {
   if (s->m->rate[i]) return s->m->rate[i];
-  return s->m->rate[i] = cn_keep(new_scalar(0, CN_F64));
+  return s->m->rate[i] = cn_keep(new_scalar(0, CN_F64, s->opt->scalars));
 }
 
 double cni_rate_now(const cni_param_step *s)
@@ -148,7 +149,7 @@ static int fill_group(cn_optim *opt, cni_group *g, cn_tensor *const *params, siz
 {
   int lr = cn_signature_find(opt->signature, "lr");
   if (!(g->args = cn_args_copy(opt->args))) return cn_err();
-  cn_tensor *rate = new_scalar(cn_args_values(g->args)[lr].u.f, CN_F64);
+  cn_tensor *rate = new_scalar(cn_args_values(g->args)[lr].u.f, CN_F64, CN_CPU);
   if (!rate) return cn_err();
   g->lr = cn_keep(rate);
   if (!(g->extra = cn_tree_dict()) || cni_add_extras(g, opt->cls)) return cn_err();
@@ -210,7 +211,7 @@ cn_optim *cn_optim_make(const char *name, cn_module *net, const cn_value *args, 
   *opt = (cn_optim){.cls = cls, .signature = sig, .net = cn_module_keep(net), .args = cn_args_new(sig, args, n)};
   int status = opt->args ? cni_optim_check(opt, opt->args) : cn_err();
   cn_scope *scope = cn_scope_begin();
-  if (!status && !(opt->settings = cn_keep(new_scalar(0, CN_F64)))) status = cn_err();
+  if (!status && !(opt->settings = cn_keep(new_scalar(0, CN_F64, CN_CPU)))) status = cn_err();
   cn_scope_end(scope);
   if (!status && cls->data_size && !(opt->data = cn_alloc_zero(cls->data_size))) status = cn_err();
   if (!status && net) status = add_module(opt, net);
@@ -229,6 +230,7 @@ void cn_optim_free(cn_optim *opt)
   cn_args_free(opt->args);
   cn_module_release(opt->net);
   cn_release(opt->settings);
+  cn_release(opt->unless);
   cn_free(opt, sizeof *opt);
 }
 
@@ -393,7 +395,7 @@ int cni_new_group(cni_group *g, cn_optim *opt)
 
 /* ---- steps ---- */
 
-static int check_grad(const cni_param_step *s)
+static int check_grad(cni_param_step *s)
 {
   const cn_desc *p = cn_desc_of(s->param), *g = cn_desc_of(s->grad);
   bool same = p->ndim == g->ndim && !memcmp(p->shape, g->shape, (size_t)p->ndim * sizeof *p->shape);
@@ -401,20 +403,88 @@ static int check_grad(const cni_param_step *s)
                                    cn_optim_name(s->opt));
 }
 
-static int step_all(cn_optim *opt)
+/* For each parameter that has a gradient. */
+static int each_step(cn_optim *opt, int (*fn)(cni_param_step *s))
 {
-  int status = cn_trace_depends(opt->settings);
-  for (size_t i = 0; i < opt->ngroups; i++)
+  int status = CN_OK;
+  for (size_t i = 0; fn && i < opt->ngroups; i++)
     for (size_t k = 0; k < opt->groups[i].n && !status; k++) {
       cni_param_step s = param_step_of(opt, &opt->groups[i], k);
       if (!(s.grad = cn_grad_of(s.param))) continue;
       cn_scope *scope = cn_scope_begin();
-      status = check_grad(&s);
-      if (!status) status = opt->cls->update(&s);
+      status = fn(&s);
       if (!status) status = cn_err();
       cn_scope_end(scope);
     }
   return status;
+}
+
+static int step_all(cn_optim *opt)
+{
+  int status = cn_trace_depends(opt->settings);
+  if (!status) status = each_step(opt, check_grad);
+  if (!status) status = each_step(opt, opt->cls->rates);
+  return status ? status : each_step(opt, opt->cls->update);
+}
+
+/* ---- steps that a device decides ---- */
+
+static int move_scalar(cn_tensor **t, cn_device device)
+{
+  if (!*t || cn_device_of(*t) == device) return CN_OK;
+  cn_scope *scope = cn_scope_begin();
+  void *trace = cn_trace_pause();
+  cn_tensor *moved = cn_keep(cn_to_device(*t, device));
+  cn_trace_resume(trace);
+  cn_scope_end(scope);
+  if (!moved) return cn_err();
+  cn_release(*t);
+  *t = moved;
+  return CN_OK;
+}
+
+int cni_scalars_to(cn_optim *opt, cn_device device)
+{
+  int status = CN_OK;
+  opt->scalars = device;
+  for (size_t i = 0; i < opt->ngroups; i++)
+    for (size_t k = 0; k < opt->groups[i].n; k++) {
+      cni_memory *m = &opt->groups[i].v[k];
+      for (int j = 0; j < CNI_OPTIM_STATES && !status; j++)
+        if (opt->cls->states[j].scalar) status = move_scalar(&m->state[j], device);
+      for (int j = 0; j < CNI_OPTIM_RATES && !status; j++) status = move_scalar(&m->rate[j], device);
+    }
+  return status;
+}
+
+bool cni_optim_decide(cn_optim *opt, cn_tensor *unless)
+{
+  cn_device device = cn_device_of(unless);
+  for (size_t i = 0; i < opt->ngroups; i++) {
+    if (!opt->cls->skippable || !opt->cls->skippable(cn_args_values(opt->groups[i].args))) return false;
+    for (size_t k = 0; k < opt->groups[i].n; k++)
+      if (cn_grad_of(opt->groups[i].v[k].param) && cn_device_of(opt->groups[i].v[k].param) != device) return false;
+  }
+  if (cni_scalars_to(opt, device)) return false;
+  cn_release(opt->unless);
+  opt->unless = cn_keep(unless);
+  return true;
+}
+
+/* Where the device cannot decide, its flag is waited for. */
+static int step_unless(cn_optim *opt)
+{
+  cn_tensor *unless = opt->unless;
+  opt->unless = NULL;
+  int begun = cn_updates_begin(unless), status = begun == CN_REFUSED ? CN_OK : begun;
+  bool skipped = begun == CN_REFUSED && cn_item(unless) != 0;
+  if (!status && !skipped) status = step_all(opt);
+  if (begun != CN_REFUSED) {
+    int queued = cn_updates_end();
+    if (!status) status = queued;
+  }
+  cn_release(unless);
+  return status ? status : cn_err();
 }
 
 int cn_optim_step(cn_optim *opt)
@@ -424,11 +494,9 @@ int cn_optim_step(cn_optim *opt)
   if (opt->cls->minimise)
     return cn_err_set(CN_ERR_VALUE, "%s: evaluates several times a step; use cn_optim_step_closure",
                       cn_optim_name(opt));
-  int saved = cn_no_grad_begin();
-  cn_updates_begin();
-  int status = step_all(opt), queued = cn_updates_end();
+  int saved = cn_no_grad_begin(), status = step_unless(opt);
   cn_no_grad_end(saved);
-  return status ? status : queued;
+  return status;
 }
 
 cn_tensor *cn_optim_step_closure(cn_optim *opt, cn_closure fn, void *payload)

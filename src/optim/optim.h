@@ -40,7 +40,7 @@ typedef struct cni_param_step {
 
 typedef struct cni_state_name {
   const char *name;
-  bool scalar; /* one number on the host, whatever the parameter is */
+  bool scalar; /* one number, whatever the parameter is: on the host, or where steps are decided (opt->scalars) */
 } cni_state_name;
 
 typedef struct cni_optim_class {
@@ -55,7 +55,11 @@ typedef struct cni_optim_class {
   int (*check)(const cn_value *a); /* what else settings must be: 0 or an error; may be NULL */
   int (*check_param)(cn_tensor *param);                     /* a parameter that joins; may be NULL */
   int (*begin)(cni_param_step *s);                          /* ... makes its state then, not in its first step */
-  int (*update)(cni_param_step *s);                         /* one parameter that has a gradient */
+  int (*rates)(cni_param_step *s); /* counts a step of one parameter that has a gradient, before any update; or NULL */
+  int (*update)(cni_param_step *s); /* one parameter that has a gradient */
+  /* Is a step nothing but updates (ext/op.h), and what one makes that is skipped as if it had not been made? Then a
+   * device may decide that. NULL: it is not. */
+  bool (*skippable)(const cn_value *a);
   /* Instead: a whole step that evaluates by itself; with state of its own in opt->data. */
   cn_tensor *(*minimise)(cn_optim *opt, cn_closure fn, void *payload);
   size_t data_size;
@@ -72,8 +76,14 @@ struct cn_optim {
   cni_group *groups;
   size_t ngroups, groups_cap;
   cn_tensor *settings; /* owned; written to when a setting changes that is no tensor (cni_settings_changed) */
+  cn_tensor *unless;   /* owned, one bool: the next step is skipped where it is true; NULL: it is made */
+  cn_device scalars;   /* where states of one number lie; 0: on the host */
   void *data;
 };
+/* The next step is decided by `unless`, a bool on a device of which all gradients are; numbers that a step counts move
+ * there. False: the optimiser's steps are not of that kind. */
+bool cni_optim_decide(cn_optim *opt, cn_tensor *unless);
+int cni_scalars_to(cn_optim *opt, cn_device device);
 /* Compiled steps have such settings in them, and are captured again. 0 or an error. */
 int cni_settings_changed(cn_optim *opt);
 

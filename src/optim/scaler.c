@@ -1,9 +1,11 @@
 /* scaler.c: scales losses so that gradients of float16 do not vanish, and skips steps in which they overflowed.
  *
  * Place in the flow: around cn_optim_step. While code is captured nobody knows whether gradients are finite: a step is
- * computed, and what it wrote is taken or left by a select. Invariant: a device is waited for once in a step of an
+ * computed, and what it wrote is taken or left by a select. Where the scale is on a device and the step one that can be
+ * skipped there (cni_optim_decide), nobody needs to. Invariant: a device is otherwise waited for once in a step of an
  * optimiser, however many gradients there are. */
 #include <cairn/ext/graph.h>
+#include <cairn/ext/parts.h>
 #include <math.h>
 
 #include "optim.h"
@@ -12,17 +14,17 @@
 /* What happened to an optimiser's gradients since the last update. */
 typedef struct entry {
   const cn_optim *opt;
-  bool stepped, overflow;
+  bool stepped;
+  cn_tensor *found; /* owned: did they overflow? NULL: there are none */
   /* While code is captured: */
   bool captured;
-  cn_tensor *found;   /* owned: did they overflow? NULL: there are none */
   cn_tensor **before; /* owned: what a step may write, as it was; NULL: was not there */
   size_t nbefore;
 } entry;
 
 struct cn_grad_scaler {
   cn_tensor *scale; /* float32, zero-dimensional */
-  cn_tensor *good;  /* int64, likewise: steps without overflow in a row */
+  cn_tensor *good;  /* float64, likewise, beside it: steps without overflow in a row */
   cn_tensor *settings; /* written to when growth, backoff or interval change: they are numbers in captured code */
   double growth, backoff;
   int64_t interval;
@@ -47,9 +49,10 @@ cn_grad_scaler *cn_grad_scaler_new_with(const cn_grad_scaler_opts *opts)
     cn_err_set(CN_ERR_VALUE, "grad_scaler: the growth factor must be above 1, the backoff factor below 1, the interval "
                "above 0");
   cn_scope *scope = cn_scope_begin();
+  cn_device device = o->device && s->enabled ? o->device : CN_CPU;
   s->scale = cn_keep(cn_full_with(NULL, 0, or_default(o->init_scale, 65536),
-                                  CN_OPTS(cn_full_opts, .dtype = CN_F32, .device = CN_CPU)));
-  s->good = cn_keep(cn_from_data(&(int64_t){0}, NULL, 0, CN_I64));
+                                  CN_OPTS(cn_full_opts, .dtype = CN_F32, .device = device)));
+  s->good = cn_keep(cn_full_with(NULL, 0, 0, CN_OPTS(cn_full_opts, .dtype = CN_F64, .device = device)));
   s->settings = cn_keep(cn_from_data(&(int64_t){0}, NULL, 0, CN_I64));
   cn_scope_end(scope);
   if (s->scale && s->good && s->settings && !cn_err()) return s;
@@ -85,9 +88,16 @@ void cn_grad_scaler_free(cn_grad_scaler *s)
   cn_free(s, sizeof *s);
 }
 
+/* A number, for ops with x: on its device, or on the host. */
+static cn_tensor *beside(cn_tensor *number, const cn_tensor *x)
+{
+  cn_device is = cn_device_of(number), wanted = cn_device_of(x);
+  return is == wanted || is == CN_CPU ? number : cn_to_device(number, wanted);
+}
+
 cn_tensor *cn_grad_scaler_scale(cn_grad_scaler *s, cn_tensor *loss)
 {
-  return s && s->enabled && loss ? cn_mul(loss, s->scale) : loss;
+  return s && s->enabled && loss ? cn_mul(loss, beside(s->scale, loss)) : loss;
 }
 
 /* What a capture left half done is over with it. */
@@ -112,9 +122,8 @@ static int unscale_all(const cn_grad_scaler *s, cn_optim *opt, cn_tensor **worst
       if (cn_dtype_of(g) == CN_F16)
         return cn_err_set(CN_ERR_VALUE, "grad_scaler: gradients of float16 cannot be unscaled; keep parameters in "
                           "float32 and compute under cn_autocast");
-      cn_mul_(g, inverse);
+      cn_mul_(g, beside(inverse, g));
       cn_tensor *most = cn_linalg_vector_norm(g, .ord = HUGE_VAL);
-      most = cni_wide(most);
       if (most && *worst) most = cn_to_device(most, cn_device_of(*worst));
       *worst = most && *worst ? cn_maximum(*worst, most) : most;
     }
@@ -133,10 +142,10 @@ int cn_grad_scaler_unscale(cn_grad_scaler *s, cn_optim *opt)
   cn_scope *scope = cn_scope_begin();
   int saved = cn_no_grad_begin();
   status = unscale_all(s, opt, &worst);
-  if (!status && cn_tracing()) {
+  if (!status) {
     cn_tensor *found = worst ? cn_logical_not(cn_isfinite(worst)) : NULL;
-    s->v[s->n++] = (entry){opt, .captured = true, .found = cn_keep(found)};
-  } else if (!status) s->v[s->n++] = (entry){opt, false, worst && !isfinite(cn_item(worst))};
+    s->v[s->n++] = (entry){opt, .captured = cn_tracing(), .found = cn_keep(found)};
+  }
   cn_no_grad_end(saved);
   cn_scope_end(scope);
   return status ? status : cn_err();
@@ -206,7 +215,21 @@ int cn_grad_scaler_stepped(cn_grad_scaler *s, cn_optim *opt)
   return status;
 }
 
-int cn_grad_scaler_may_step(cn_grad_scaler *s, cn_optim *opt)
+/* A step that is captured: what it writes is noted as it is. Numbers that it counts lie where gradients do. */
+static int begin_captured(entry *e, cn_optim *opt)
+{
+  int status = CN_OK;
+  if (e->found && opt->cls->skippable) status = cni_scalars_to(opt, cn_device_of(e->found));
+  return status ? status : note_before(e, opt);
+}
+
+/* Must the device be waited for? */
+static bool decided_there(const entry *e, cn_optim *opt, bool plain)
+{
+  return plain && cn_device_of(e->found) != CN_CPU && cni_optim_decide(opt, e->found);
+}
+
+int cn_grad_scaler_may_step(cn_grad_scaler *s, cn_optim *opt, bool plain)
 {
   if (cn_err()) return cn_err();
   if (!s || !opt) return cn_err_set(CN_ERR_TYPE, "grad_scaler: it, or the optimiser, is missing (NULL)");
@@ -219,13 +242,15 @@ int cn_grad_scaler_may_step(cn_grad_scaler *s, cn_optim *opt)
   if (cn_tracing() && !e->captured)
     return cn_err_set(CN_ERR_CAPTURE, "grad_scaler: gradients were unscaled outside of the captured code, which steps");
   e->stepped = true;
-  if (e->captured) status = note_before(e, opt);
-  return status ? status : !e->overflow;
+  if (e->captured) status = begin_captured(e, opt);
+  if (status || e->captured || !e->found || decided_there(e, opt, plain)) return status || cn_err() ? cn_err() : 1;
+  bool overflow = cn_item(e->found) != 0;
+  return cn_err() ? cn_err() : !overflow;
 }
 
 int cn_grad_scaler_step(cn_grad_scaler *s, cn_optim *opt)
 {
-  int may = cn_grad_scaler_may_step(s, opt);
+  int may = cn_grad_scaler_may_step(s, opt, true);
   if (may != 1) return may;
   int status = cn_optim_step(opt);
   if (!status) status = cn_grad_scaler_stepped(s, opt);
@@ -240,27 +265,20 @@ static int set_scale(cn_grad_scaler *s, double value)
   return cn_copy_from_data(s->scale, &scale, sizeof scale);
 }
 
-static int set_good(cn_grad_scaler *s, int64_t good) { return cn_copy_from_data(s->good, &good, sizeof good); }
+static int set_good(cn_grad_scaler *s, double good) { return cn_copy_from_data(s->good, &good, sizeof good); }
 
-/* The same numbers as below, by selects. */
-static int update_captured(cn_grad_scaler *s)
+/* By what was found in all optimisers' gradients; those without any did not overflow. */
+static int update_scale(cn_grad_scaler *s)
 {
   cn_tensor *found = NULL;
-  if (cn_trace_depends(s->settings)) return cn_err();
-  for (size_t i = 0; i < s->n; i++) {
-    cn_tensor *one = s->v[i].found ? cn_to_device(s->v[i].found, CN_CPU) : NULL;
+  int status = cn_trace_depends(s->settings);
+  for (size_t i = 0; i < s->n && !status; i++) {
+    cn_tensor *one = s->v[i].found ? cn_to_device(s->v[i].found, cn_device_of(s->scale)) : NULL;
     found = found && one ? cn_logical_or(found, one) : one ? one : found;
   }
-  if (!found) found = cn_ne(s->good, s->good); /* no gradients: none overflowed */
-  cn_tensor *smaller = cn_cast(cn_mul(cni_wide(s->scale), cn_num(s->backoff)), CN_F32);
-  cn_tensor *larger = cn_cast(cn_mul(cni_wide(s->scale), cn_num(s->growth)), CN_F32);
-  cn_tensor *good = cn_where(found, cn_int(0), cn_add(s->good, cn_int(1)));
-  cn_tensor *grows = cn_ge(good, cn_int(s->interval));
-  cn_tensor *grown = cn_where(cn_logical_and(grows, cn_isfinite(larger)), larger, s->scale);
-  cn_tensor *scale = cn_where(found, smaller, grown);
-  if (!cn_copy_(s->scale, scale) || !cn_copy_(s->good, cn_where(grows, cn_int(0), good))) return cn_err();
-  drop_entries(s);
-  return CN_OK;
+  if (!found) found = cn_ne(s->good, s->good);
+  if (status || cn_err()) return cn_err();
+  return cn_scale_update_(s->scale, s->good, found, s->growth, s->backoff, (double)s->interval);
 }
 
 int cn_grad_scaler_update(cn_grad_scaler *s)
@@ -270,22 +288,12 @@ int cn_grad_scaler_update(cn_grad_scaler *s)
   if (!s->enabled) return CN_OK;
   find(s, NULL);
   if (!s->n) return cn_err_set(CN_ERR_VALUE, "grad_scaler: nothing was unscaled or stepped since the last update");
-  if (cn_tracing()) {
-    cn_scope *scope = cn_scope_begin();
-    int saved = cn_no_grad_begin(), status = update_captured(s);
-    cn_no_grad_end(saved);
-    cn_scope_end(scope);
-    return status;
-  }
-  bool overflow = false;
-  for (size_t i = 0; i < s->n; i++) overflow |= s->v[i].overflow;
-  double scale = cn_item(s->scale), larger = (float)(scale * s->growth);
-  int64_t good = overflow ? 0 : cn_item_int(s->good) + 1;
-  bool grows = good >= s->interval;
-  drop_entries(s);
-  int status = set_good(s, grows ? 0 : good);
-  if (!status && overflow) status = set_scale(s, scale * s->backoff);
-  return !status && grows && isfinite(larger) ? set_scale(s, larger) : status;
+  cn_scope *scope = cn_scope_begin();
+  int saved = cn_no_grad_begin(), status = update_scale(s);
+  cn_no_grad_end(saved);
+  cn_scope_end(scope);
+  if (!status) drop_entries(s);
+  return status;
 }
 
 double cn_grad_scaler_get(cn_grad_scaler *s) { return s && s->enabled ? cn_item(s->scale) : 1; }
@@ -300,7 +308,7 @@ cn_tree *cn_grad_scaler_state(cn_grad_scaler *s)
     if (!status) status = cn_tree_put(out, "growth_factor", cn_tree_float(s->growth));
     if (!status) status = cn_tree_put(out, "backoff_factor", cn_tree_float(s->backoff));
     if (!status) status = cn_tree_put(out, "growth_interval", cn_tree_int(s->interval));
-    if (!status) status = cn_tree_put(out, "_growth_tracker", cn_tree_int(cn_item_int(s->good)));
+    if (!status) status = cn_tree_put(out, "_growth_tracker", cn_tree_int((int64_t)cn_item(s->good)));
   }
   if (!status) return out;
   cn_tree_free(out);
@@ -319,6 +327,6 @@ int cn_grad_scaler_load(cn_grad_scaler *s, const cn_tree *state)
   s->backoff = cn_tree_as_float(cn_tree_get(state, "backoff_factor"), s->backoff);
   s->interval = cn_tree_as_int(cn_tree_get(state, "growth_interval"), s->interval);
   int status = cn_copy_from_data(s->settings, &(int64_t){0}, sizeof(int64_t));
-  if (!status) status = set_good(s, cn_tree_as_int(cn_tree_get(state, "_growth_tracker"), 0));
+  if (!status) status = set_good(s, (double)cn_tree_as_int(cn_tree_get(state, "_growth_tracker"), 0));
   return status ? status : set_scale(s, scale);
 }

@@ -30,6 +30,13 @@ static int damped_update(cni_param_step *s, const cni_sgd_settings *a)
   return status || !cn_copy_(started, cn_num(1)) ? cn_err() : CN_OK;
 }
 
+/* The first gradient is the buffer's beginning, undamped: which one that is must be known. */
+static bool sgd_skippable(const cn_value *values)
+{
+  cni_sgd_settings a = cni_sgd_settings_of(values);
+  return a.momentum == 0 || a.dampening == 0;
+}
+
 static int sgd_update(cni_param_step *s)
 {
   cni_sgd_settings a = cni_sgd_settings_of(s->a);
@@ -53,6 +60,7 @@ static const cni_optim_class sgd = {
   .not_negative = "lr momentum weight_decay",
   .check = sgd_check,
   .update = sgd_update,
+  .skippable = sgd_skippable,
 };
 
 /* ---- ASGD ---- */

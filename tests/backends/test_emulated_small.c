@@ -6,10 +6,12 @@
 #include <cairn/cairn.h>
 #include <cairn/ext/parts.h>
 #include <cairn/kw.h>
+#include <cairn/recording.h>
 #include <math.h>
 #include <stdio.h>
 
 #include "emulated.h"
+#include "graph/run.h"
 
 /* Small products: parts of a tile, k over one chunk and none, any strides, batches, a bias; and the plain kernel. */
 static void products(void **state)
@@ -94,7 +96,7 @@ static void first_few(void **state)
 static void descend_all(cn_tensor *const *p, cn_tensor *rate)
 {
   cn_tensor *part = cn_slice(p[0], 0, 8, 24), *turned = cn_neg(p[3]); /* turned: gone before the end */
-  cn_updates_begin();
+  assert_int_equal(cn_updates_begin(NULL), 0);
   cn_descend_(p[0], p[1], rate);
   cn_descend_(p[2], p[1], rate);
   cn_descend_(part, cn_slice(p[1], 0, 0, 16), rate);
@@ -124,10 +126,146 @@ static void joined_updates(void **state)
   cn_scope_end(s);
 }
 
+/* Updates that the device makes or not, as a flag says when they run. */
+static void skipped_updates(void **state)
+{
+  (void)state;
+  need_device();
+  cn_scope *s = cn_scope_begin();
+  cn_tensor *rate = cn_full(CN_SCALAR_SHAPE, 0.5, .dtype = CN_F64);
+  for (int skip = 0; skip < 2; skip++) {
+    cn_tensor *flag = there(cn_full(CN_SCALAR_SHAPE, skip, .dtype = CN_BOOL)), *p[3];
+    for (int i = 0; i < 3; i++) p[i] = there(cn_ones(CN_SHAPE(5, 4)));
+    assert_int_equal(cn_updates_begin(flag), 0);
+    cn_descend_(p[0], p[2], rate);
+    cn_descend_(p[1], p[2], rate);
+    cn_descend_(cn_slice(p[2], 1, 1, 3), cn_slice(p[0], 1, 0, 2), rate); /* strided, by itself */
+    assert_int_equal(cn_updates_end(), 0);
+    for (int i = 0; i < 2; i++)
+      close_to("an update", cn_full(CN_SHAPE(5, 4), skip ? 1 : 0.5), p[i], 0);
+    close_to("a strided update", cn_full(CN_SHAPE(5, 2), skip ? 1 : 0.75), cn_slice(p[2], 1, 1, 3), 0);
+  }
+  assert_int_equal(cn_updates_begin(cn_full(CN_SCALAR_SHAPE, 1, .dtype = CN_BOOL)), CN_REFUSED);
+  cn_scope_end(s);
+}
+
+/* ---- loss scaling: a device decides, and nothing waits for it ---- */
+
+enum { SCALED_STEPS = 9 };
+typedef struct scaled {
+  cn_tensor *p[2];
+  cn_optim *opt;
+  cn_grad_scaler *scaler;
+} scaled;
+
+static scaled scaled_new(cn_device device, int kind)
+{
+  cn_seed(21);
+  scaled t;
+  for (int i = 0; i < 2; i++) {
+    cn_tensor *p = cn_to_device(cn_randn(CN_SHAPE(4, 3)), device);
+    t.p[i] = cn_keep(cn_requires_grad(p, true));
+  }
+  t.opt = kind == 0   ? cn_optim_sgd(NULL, .lr = 0.1)
+          : kind == 1 ? cn_optim_sgd(NULL, .lr = 0.1, .momentum = 0.9)
+          : kind == 2 ? cn_optim_adam(NULL, .lr = 0.1)
+                      : cn_optim_adamw(NULL, .lr = 0.1, .amsgrad = true);
+  assert_int_equal(cn_optim_add(t.opt, t.p, 2), 0);
+  t.scaler = cn_grad_scaler_new(.init_scale = 8, .growth_interval = 2, .device = device);
+  return t;
+}
+
+static void scaled_free(scaled *t)
+{
+  cn_optim_free(t->opt);
+  cn_grad_scaler_free(t->scaler);
+  for (int i = 0; i < 2; i++) cn_release(t->p[i]);
+}
+
+/* factor: what makes gradients overflow. */
+static void scaled_step(scaled *t, cn_tensor *factor)
+{
+  cn_tensor *loss = cn_mul(cn_add(cn_sum(cn_square(t->p[0])), cn_sum(cn_exp(t->p[1]))), factor);
+  assert_int_equal(cn_backward(cn_grad_scaler_scale(t->scaler, loss)), 0);
+  assert_true(cn_grad_scaler_step(t->scaler, t->opt) >= 0);
+  assert_int_equal(cn_grad_scaler_update(t->scaler), 0);
+  assert_int_equal(cn_optim_zero_grad(t->opt), 0);
+}
+
+/* Steps 0, 3 and 4 overflow. Those on the device but the first are recorded, in which a wait is an error. */
+static void scaling(void **state)
+{
+  (void)state;
+  need_device();
+  for (int kind = 0; kind < 4; kind++) {
+    cn_scope *s = cn_scope_begin();
+    scaled here = scaled_new(CN_CPU, kind), far = scaled_new(gpu, kind);
+    cn_tensor *factor = there(cn_full(CN_SCALAR_SHAPE, 1));
+    cn_recording_pool *pool = cn_recording_pool_new(gpu);
+    cn_recording *work = NULL;
+    for (int i = 0; i < SCALED_STEPS; i++) {
+      float by = i == 0 || i == 3 || i == 4 ? INFINITY : 1;
+      scaled_step(&here, cn_full(CN_SCALAR_SHAPE, by));
+      assert_int_equal(cn_copy_from_data(factor, &by, sizeof by), 0);
+      if (i == 0) scaled_step(&far, factor);
+      else if (i == 1) {
+        work = cn_recording_begin(pool);
+        assert_non_null(work);
+        scaled_step(&far, factor);
+        assert_int_equal(cn_recording_end(work), 0);
+      }
+      if (i) assert_int_equal(cn_recording_replay(work), 0);
+      for (int k = 0; k < 2; k++) close_to("a scaled step", cn_detach(here.p[k]), cn_detach(far.p[k]), 1e-6);
+      assert_true(cn_grad_scaler_get(here.scaler) == cn_grad_scaler_get(far.scaler));
+    }
+    cn_recording_free(work);
+    cn_recording_pool_free(pool);
+    scaled_free(&here);
+    scaled_free(&far);
+    cn_scope_end(s);
+  }
+}
+
+static int compiled_step(cn_compile_call *k)
+{
+  scaled_step(k->payload, k->inputs[0]);
+  k->outputs[0] = cn_add(k->inputs[0], cn_num(1));
+  k->noutputs = 1;
+  return cn_err();
+}
+
+/* The same as a compiled function, which the device records: it would not if something in it waited. */
+static void compiled_scaling(void **state)
+{
+  (void)state;
+  need_device();
+  for (int kind = 1; kind < 3; kind++) {
+    cn_scope *s = cn_scope_begin();
+    scaled here = scaled_new(CN_CPU, kind), far = scaled_new(gpu, kind);
+    cn_compiled *c = cn_compile(compiled_step);
+    size_t before = cni_recorded_runs();
+    for (int i = 0; i < SCALED_STEPS; i++) {
+      bool bad = i == 0 || i == 3 || i == 4;
+      cn_tensor *factor = cn_full(CN_SCALAR_SHAPE, bad ? INFINITY : 1), *in = there(factor), *out;
+      cn_compile_call k = {.inputs = &in, .ninputs = 1, .outputs = &out, .noutputs = 1, .payload = &far};
+      scaled_step(&here, factor);
+      assert_int_equal(cn_compiled_call(c, &k), 0);
+      for (int j = 0; j < 2; j++) close_to("a compiled step", cn_detach(here.p[j]), cn_detach(far.p[j]), 1e-6);
+      assert_true(cn_grad_scaler_get(here.scaler) == cn_grad_scaler_get(far.scaler));
+    }
+    assert_int_equal(cni_recorded_runs() - before, SCALED_STEPS - 1);
+    cn_compiled_free(c);
+    scaled_free(&here);
+    scaled_free(&far);
+    cn_scope_end(s);
+  }
+}
+
 int main(int argc, char **argv)
 {
   if (argc > 0) emulate(argv);
   const struct CMUnitTest tests[] = {cmocka_unit_test(products), cmocka_unit_test(losses), cmocka_unit_test(first_few),
-                                     cmocka_unit_test(joined_updates)};
+                                     cmocka_unit_test(joined_updates), cmocka_unit_test(skipped_updates),
+                                     cmocka_unit_test(scaling), cmocka_unit_test(compiled_scaling)};
   return cmocka_run_group_tests(tests, find_emulated, NULL);
 }

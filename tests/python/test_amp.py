@@ -145,6 +145,31 @@ class Scaler(Case):
         self.same(lambda m: self.steps(m, growth_factor=4.0, backoff_factor=0.25))
         self.same(lambda m: self.steps(m, enabled=False, bad=()))
 
+    def test_a_device_decides(self):
+        if not cairn.cuda.is_available():
+            self.skipTest("no CUDA device")
+
+        def steps(device, optimizer, **settings):
+            p = cairn.tensor([1.0, -2.0], device=device, requires_grad=True)
+            opt = getattr(cairn.optim, optimizer)([p], lr=0.1, **settings)
+            scaler = cairn.amp.GradScaler(device, init_scale=8.0, growth_interval=2)
+            seen = []
+            for k in range(8):
+                opt.zero_grad()
+                scaler.scale((p * p).sum() * (float("inf") if k in (0, 3, 4) else 1.0)).backward()
+                if k % 2:
+                    scaler.unscale_(opt)
+                scaler.step(opt)
+                scaler.update()
+                seen.append((scaler.get_scale(), [round(v, 5) for v in p.tolist()]))
+            count = opt.state_dict()["state"].get(0, {}).get("step")
+            return seen, scaler.state_dict(), count if count is None else float(count)
+
+        for name, settings in [("SGD", {}), ("SGD", {"momentum": 0.9}), ("SGD", {"momentum": 0.9, "dampening": 0.5}),
+                               ("Adam", {}), ("AdamW", {"amsgrad": True}), ("RMSprop", {})]:
+            with self.subTest(name, **settings):
+                self.assertEqual(steps("cuda", name, **settings), steps("cpu", name, **settings))
+
     def test_interface(self):
         def program(m):
             s = m.amp.GradScaler("cpu", init_scale=4.0)

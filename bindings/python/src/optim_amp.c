@@ -45,16 +45,20 @@ typedef struct scaler_object {
 
 static cn_grad_scaler *scaler_of(PyObject *self) { return ((scaler_object *)(void *)self)->s; }
 
-/* GradScalerBase(init_scale, growth_factor, backoff_factor, growth_interval, enabled) */
+/* GradScalerBase(init_scale, growth_factor, backoff_factor, growth_interval, enabled, device) */
 static PyObject *scaler_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
   double scale, growth, backoff;
   long long interval;
   int enabled;
+  const char *name;
   (void)kwargs;
-  if (!PyArg_ParseTuple(args, "dddLp:GradScalerBase", &scale, &growth, &backoff, &interval, &enabled)) return NULL;
+  if (!PyArg_ParseTuple(args, "dddLps:GradScalerBase", &scale, &growth, &backoff, &interval, &enabled, &name))
+    return NULL;
+  cn_device device = enabled ? cn_device_find(name) : CN_CPU;
+  if (!device) return cnpy_raise();
   cn_grad_scaler *s = cn_grad_scaler_new(.init_scale = scale, .growth_factor = growth, .backoff_factor = backoff,
-                                         .growth_interval = interval, .disabled = !enabled);
+                                         .growth_interval = interval, .disabled = !enabled, .device = device);
   if (!s) return cnpy_raise();
   scaler_object *self = (scaler_object *)(void *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
   if (!self) {
@@ -91,11 +95,12 @@ static PyObject *scaler_unscale(PyObject *self, PyObject *optim)
   Py_RETURN_NONE;
 }
 
-static PyObject *scaler_may_step(PyObject *self, PyObject *optim)
+static PyObject *scaler_may_step(PyObject *self, PyObject *args)
 {
-  int may;
-  if (!PyObject_TypeCheck(optim, cnpy_optim_type)) return cnpy_fail(PyExc_TypeError, "step: expected an optimizer");
-  Py_BEGIN_ALLOW_THREADS may = cn_grad_scaler_may_step(scaler_of(self), cnpy_opt(optim));
+  PyObject *optim;
+  int may, plain;
+  if (!PyArg_ParseTuple(args, "O!p:may_step", cnpy_optim_type, &optim, &plain)) return NULL;
+  Py_BEGIN_ALLOW_THREADS may = cn_grad_scaler_may_step(scaler_of(self), cnpy_opt(optim), plain != 0);
   Py_END_ALLOW_THREADS return may < 0 ? cnpy_raise() : PyBool_FromLong(may);
 }
 
@@ -139,7 +144,8 @@ static PyObject *scaler_load(PyObject *self, PyObject *state)
 static PyMethodDef scaler_methods[] = {
   {"scale", scaler_scale, METH_O, "scale(loss)\n--\n\nThe loss times the scale."},
   {"unscale", scaler_unscale, METH_O, "unscale(optim)\n--\n\nDivides its gradients by the scale."},
-  {"may_step", scaler_may_step, METH_O, "may_step(optim)\n--\n\nUnscales if need be; are all gradients finite?"},
+  {"may_step", scaler_may_step, METH_VARARGS,
+   "may_step(optim, plain)\n--\n\nUnscales if need be; are all gradients finite? plain: a device may decide."},
   {"stepped", scaler_stepped, METH_O, "stepped(optim)\n--\n\nAfter its step: takes it back where they are not."},
   {"update", scaler_update, METH_NOARGS, "update()\n--\n\nThe next scale."},
   {"get", scaler_get, METH_NOARGS, "get()\n--\n\nThe scale."},

@@ -223,9 +223,9 @@ typedef struct cn_backend {
   /* The kernel `entry` of a text in the device's language; it stays as long as the process. */
   int (*code_find)(int index, void **code, const char *text, const char *entry, const char *options);
   int (*code_launch)(int index, void *code, const cn_code_launch *launch, void *const *arguments, void *stream);
-  /* Said at begin and end of what cn_updates_begin describes (ext/op.h). At the end all of it must be queued. NULL: the
-   * backend has no use for it. */
-  int (*updates)(bool begin);
+  /* Said at begin and end of what cn_updates_begin describes (ext/op.h). At the end all of it must be queued. unless: a
+   * byte of this backend's memory, which is read when updates run; or NULL. NULL: the backend has no use for it. */
+  int (*updates)(bool begin, const void *unless);
   /* ---- more about memory; each may be NULL ---- */
   void (*memory_stats)(int index, cn_device_memory_stats *stats);
   /* From now on no more than so many bytes are taken from the device: alloc returns NULL first. 0: no limit. */

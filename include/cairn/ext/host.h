@@ -32,6 +32,7 @@ typedef struct cn_loop {
   int32_t *fault; /* the backend's: gets fault_code when an integer is divided by zero; may not be NULL */
   int32_t fault_code;
   int32_t ndim; /* flat: 1 when the pointers allow vector access, else 0 */
+  const uint8_t *skip; /* the backend's, for CUDA: nothing is done where it is not zero there; or NULL */
 } cn_loop;
 
 enum { CN_LOOP_THREADS = 256 };

@@ -764,6 +764,16 @@ CN_API int cn_rprop_update_inplace_with(cn_tensor *param, cn_tensor *prev, cn_te
                                         double step_size_min, double step_size_max,
                                         const cn_rprop_update_opts *opts);
 
+/* A loss scale and its count of good steps after another one: smaller where gradients overflowed
+ * (found), larger after `interval` good ones in a row.
+ * Results that are not wanted may be NULL. */
+CN_API int cn_scale_update(cn_tensor **new_scale, cn_tensor **new_good, cn_tensor *scale,
+                           cn_tensor *good, cn_tensor *found, double growth, double backoff,
+                           double interval);
+/* The same, written into its first tensors. */
+CN_API int cn_scale_update_(cn_tensor *scale, cn_tensor *good, cn_tensor *found, double growth,
+                            double backoff, double interval);
+
 /* input with src multiplied in ('prod'), or the larger ('amax') or smaller ('amin') kept, at
  * index along dim. What scatter_reduce runs for these. */
 CN_API cn_tensor *cn_scatter_reduce_self(cn_tensor *input, int64_t dim, cn_tensor *index,

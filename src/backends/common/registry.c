@@ -174,15 +174,21 @@ int cn_device_count(const char *backend)
   return b ? b->device_count() : 0;
 }
 
-static int say_updates(bool begin)
+static int say_updates(bool begin, const cn_backend *decides, const void *unless)
 {
   int status = CN_OK;
   for (int b = 0; b < nbackends; b++) {
-    int said = backends[b].updates ? backends[b].updates(begin) : CN_OK;
+    int said = backends[b].updates ? backends[b].updates(begin, &backends[b] == decides ? unless : NULL) : CN_OK;
     if (!status) status = said;
   }
   return status;
 }
 
-void cn_updates_begin(void) { say_updates(true); }
-int cn_updates_end(void) { return say_updates(false); }
+int cn_updates_begin(cn_tensor *unless)
+{
+  const cn_desc *d = unless ? cn_desc_of(unless) : NULL;
+  const cn_backend *b = d ? cni_backend_at((d->device >> 8) - 1) : NULL;
+  if (d && (!b || !b->updates || d->dtype != CN_BOOL || !d->data)) return CN_REFUSED;
+  return say_updates(true, b, d ? d->data : NULL);
+}
+int cn_updates_end(void) { return say_updates(false, NULL, NULL); }

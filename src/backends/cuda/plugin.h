@@ -414,7 +414,7 @@ int cni_cuda_linear_few(cn_call *c);
 CNI_CUDA_TABLES(CNI_CUDA_DECLARE)
 /* Updates that come one behind the other, in recorded work or between begin and end, wait to be launched together:
  * flush launches them, and every call that enters a stream does. */
-int cni_cuda_updates(bool begin);
+int cni_cuda_updates(bool begin, const void *unless);
 int cni_cuda_flush(void);
 void cni_cuda_before_free(void);    /* ... for they use memory that another thread may get now */
 void cni_cuda_forget_waiting(void); /* ... or not at all */

@@ -86,7 +86,9 @@ static _Thread_local struct {
   range used[MOST_WAITING][MOST_OPERANDS]; /* results, then inputs */
   _Alignas(16) char loops[ARGUMENTS];
 } waiting;
-static _Thread_local bool together; /* updates wait outside of recordings, too */
+/* Between begin and end of updates: they wait outside of recordings, too, and are not made where *unless says so. */
+static _Thread_local bool together;
+static _Thread_local const void *unless;
 
 void cni_cuda_forget_waiting(void) { waiting.n = 0; }
 
@@ -101,9 +103,10 @@ int cni_cuda_flush(void)
   return cni_cuda_launch(waiting.d, waiting.name, n > 1 ? waiting.several : waiting.one, grid, waiting.loops);
 }
 
-int cni_cuda_updates(bool begin)
+int cni_cuda_updates(bool begin, const void *flag)
 {
   together = begin && !cni_cuda_waits;
+  unless = flag;
   return begin ? CN_OK : cni_cuda_flush();
 }
 
@@ -129,12 +132,10 @@ static bool may_join(const cn_source *s)
   return s->flat && !s->by_pointer && s->loop->n && s->nout + s->nin <= MOST_OPERANDS;
 }
 
-/* May this call wait? In recorded work; else, where the program says so, an op that only optimisers call, which writes
- * each result over an input. */
-static bool may_wait(const cni_cuda_device *d, const cn_call *c, const cn_source *s)
+/* Is it an op that only optimisers call, which writes each result over an input? */
+static bool is_update(const cn_call *c, const cn_source *s)
 {
-  if (cni_cuda_records(d)) return may_join(s);
-  if (!together || !(c->op->flags & CN_OP_NO_GRAD) || !may_join(s)) return false;
+  if (!(c->op->flags & CN_OP_NO_GRAD) || s->nin < s->nout) return false;
   for (int k = 0; k < c->nout; k++)
     if (operands_of(s->loop)[k] != operands_of(s->loop)[c->nout + k]) return false;
   return true;
@@ -187,7 +188,9 @@ static int pointwise_kernel(cn_call *c)
   source.size = sizeof source;
   int status = cni_cuda_host->pointwise_source(&source, c, CN_LANG_CUDA);
   if (status) return status;
-  bool waits = may_wait(d, c, &source);
+  bool update = is_update(c, &source);
+  bool waits = may_join(&source) && (cni_cuda_records(d) || (together && update));
+  source.loop->skip = update ? unless : NULL;
   if (!waits && cni_cuda_of(c)) return run(d, name, &source);
   status = waits ? wait_for_more(d, c, name, &source) : CN_ERR_DEVICE;
   cni_cuda_host->source_free(&source);

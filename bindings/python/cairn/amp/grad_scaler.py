@@ -13,6 +13,7 @@ import cairn
 
 from .. import _C
 from .._tensor import Tensor
+from ..optim._native import Native
 from ..optim.optimizer import Optimizer
 
 __all__ = ["GradScaler"]
@@ -20,7 +21,8 @@ __all__ = ["GradScaler"]
 
 class GradScaler:
     """The scale begins with init_scale; it is multiplied by backoff_factor after gradients that are not finite, and by
-    growth_factor after growth_interval good steps in a row."""
+    growth_factor after growth_interval good steps in a row. On a device all of this happens there: steps of SGD, Adam
+    and AdamW wait for nothing, and get_scale() does."""
 
     def __init__(self, device: str = "cuda", init_scale: float = 2.0**16, growth_factor: float = 2.0,
                  backoff_factor: float = 0.5, growth_interval: int = 2000, enabled: bool = True) -> None:
@@ -32,7 +34,8 @@ class GradScaler:
             raise AssertionError("The growth factor must be > 1.0.")
         if self._enabled and backoff_factor >= 1.0:
             raise AssertionError("The backoff factor must be < 1.0.")
-        self._core = _C.GradScalerBase(init_scale, growth_factor, backoff_factor, growth_interval, self._enabled)
+        self._core = _C.GradScalerBase(init_scale, growth_factor, backoff_factor, growth_interval, self._enabled,
+                                       device)
 
     @overload
     def scale(self, outputs: Tensor) -> Tensor: ...
@@ -67,7 +70,7 @@ class GradScaler:
             if "closure" in kwargs or args:
                 raise RuntimeError("Closure use is not currently supported if GradScaler is enabled.")
             core = optimizer._rates_push()
-            if not self._core.may_step(core):
+            if not self._core.may_step(core, type(optimizer).step is Native.step):  # else it is Python's to know
                 return None
             result = optimizer.step(*args, **kwargs)
             self._core.stepped(core)  # in captured code: it is taken back where gradients are not finite
@@ -132,6 +135,6 @@ class GradScaler:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self._device, self._enabled = state["device"], state["enabled"]
-        self._core = _C.GradScalerBase(2.0**16, 2.0, 0.5, 2000, self._enabled)
+        self._core = _C.GradScalerBase(2.0**16, 2.0, 0.5, 2000, self._enabled, self._device)
         if self._enabled:
             self._core.load(state["state"])
