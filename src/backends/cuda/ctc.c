@@ -1,4 +1,4 @@
-/* ctc.c: the CTC loss of each sequence, and its gradient, by a block each.
+/* ctc.c: the CTC loss of each sequence, and its gradient: ways forward and back, a block each, then a block a time.
  *
  * Place in the flow: launches of kernels/ctc.cu. Invariant: nothing is read back: room is for as many states as targets
  * can hold, lengths and labels out of range are a fault that the next wait reports. */
@@ -9,34 +9,52 @@
 /* As in kernels/ctc.cu. */
 typedef struct job {
   const void *x, *targets, *input_lengths, *target_lengths, *grad;
-  void *y, *alpha, *beta, *ways, *links;
+  void *y, *alpha, *beta, *losses, *starts, *links;
   int64_t steps, count, classes, labels, blank, alpha_rows;
-  int32_t flat, zero_infinity;
+  int32_t flat, zero_infinity, shared, unused;
   cni_cuda_slot fault;
 } job;
 
-enum { MOST_INPUTS = 5 };
+enum { MOST_INPUTS = 5, SHARED_MOST = 32 << 10, MOST_ROWS = 65535 };
+
+static int64_t states_of(const job *j)
+{
+  return j->flat ? 2 * j->labels + j->count : j->count * (2 * j->labels + 1);
+}
 
 /* Room for alpha and, for a gradient, what else it wants: numbers of 8 bytes. 0: too many. */
-static size_t room_bytes(job *j, bool gradient)
+static size_t room_bytes(const job *j, bool gradient)
 {
-  int64_t states = j->flat ? 2 * j->labels + j->count : j->count * (2 * j->labels + 1), all, more = 0;
-  if (__builtin_mul_overflow(states, j->alpha_rows + 2 * gradient, &all) ||
-      (gradient && __builtin_mul_overflow(j->count, j->classes, &more)) || __builtin_add_overflow(all, more, &all) ||
-      __builtin_add_overflow(all, gradient ? (j->flat ? j->labels : j->count * j->labels) : 0, &all) ||
-      __builtin_mul_overflow(all, 8, &all))
+  int64_t all, more = gradient ? 2 * j->count + (j->flat ? j->labels : j->count * j->labels) : 0;
+  if (__builtin_mul_overflow(states_of(j), j->alpha_rows * (1 + gradient), &all) ||
+      __builtin_add_overflow(all, more, &all) || __builtin_mul_overflow(all, 8, &all))
     return 0;
   return (size_t)(all ? all : 8);
 }
 
 static void divide_room(job *j, double *room, bool gradient)
 {
-  int64_t states = j->flat ? 2 * j->labels + j->count : j->count * (2 * j->labels + 1);
+  int64_t rows = states_of(j) * j->alpha_rows;
   j->alpha = room;
   if (!gradient) return;
-  j->beta = room + states * j->alpha_rows;
-  j->ways = (double *)j->beta + 2 * states;
-  j->links = (double *)j->ways + j->count * j->classes;
+  j->beta = room + rows;
+  j->losses = room + 2 * rows;
+  j->starts = room + 2 * rows + j->count;
+  j->links = room + 2 * rows + 2 * j->count;
+}
+
+/* Two rows of the states of a sequence lie in shared memory where they fit. */
+static int launch(cni_cuda_device *d, const char *name, job *j, int type, bool gradient)
+{
+  size_t rows = 2 * (size_t)(2 * j->labels + 1) * sizeof(double), shared = rows < SHARED_MOST ? rows : SHARED_MOST;
+  cni_cuda_code code = {.file = "ctc.cu", .entry = gradient ? "ctc_sweep" : "ctc_forward", .types = {type}};
+  j->shared = (int32_t)shared;
+  cni_cuda_grid grid = {j->count, gradient ? 2 : 1, CNI_CUDA_THREADS, shared};
+  int status = cni_cuda_run(d, name, &code, grid, j);
+  if (status || !gradient) return status;
+  code.entry = "ctc_gradient";
+  return cni_cuda_run(d, name, &code,
+                      (cni_cuda_grid){j->steps, j->count < MOST_ROWS ? j->count : MOST_ROWS, CNI_CUDA_THREADS, 0}, j);
 }
 
 /* first: inputs before log_probs: the gradient of the losses, or none. */
@@ -64,8 +82,7 @@ static int run(cn_call *c, int first)
   j.input_lengths = in[first + 2].data, j.target_lengths = in[first + 3].data;
   if (first) j.grad = in[0].data;
   if (room) divide_room(&j, room, first);
-  cni_cuda_code code = {.file = "ctc.cu", .entry = first ? "ctc_backward" : "ctc_forward", .types = {x->dtype}};
-  if (!status) status = cni_cuda_run(d, name, &code, (cni_cuda_grid){j.count, 1, CNI_CUDA_THREADS, 0}, &j);
+  if (!status) status = launch(d, name, &j, x->dtype, first);
   for (int i = 0; i < first + 4; i++) cni_cuda_drop(&in[i], d);
   if (room) cni_cuda_free(d, room, bytes);
   return out.desc ? cni_cuda_give(&out, d, name, status) : status;

@@ -8,8 +8,8 @@
 
 #include "plugin.h"
 
-enum { SIDE = 64, SMALL_SIDE = 16, SMALL_K = 512, MOST_BATCH = 65535 };
-static const double SMALL = 1 << 21; /* multiplications: the library's kernels take as long for one of them */
+enum { SIDE = 64, SMALL_SIDE = 16, SMALL_K = 256, MOST_BATCH = 65535 };
+static const double SMALL = 1 << 20; /* multiplications: the library takes two kernels, of which each is as long */
 
 bool cni_cuda_gemm_is_small(const cni_cuda_gemm *g, int dtype)
 {

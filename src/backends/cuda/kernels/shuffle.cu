@@ -51,12 +51,23 @@ KERNEL(shuffle_reserve, shuffle_job)
   EACH(k, (i64)p.counts[p.round]) put_down(p, p.round, p.left[p.round & 1][k]);
 }
 
+/* A place in a list for each thread of a warp that says so, taken by one of them; all of them call it. */
+FN u64 take_place(u64 *count, bool wanted)
+{
+  const u32 votes = __ballot_sync(FULL, wanted);
+  u64 first = 0;
+  if (votes && LANE == 0) first = atomicAdd(count, (u64)__popc(votes));
+  return __shfl_sync(FULL, first, 0) + __popc(votes & ((1u << LANE) - 1));
+}
+
 KERNEL(shuffle_commit, shuffle_job)
 {
-  EACH(k, (i64)p.counts[p.round])
-  {
-    const i64 i = p.left[p.round & 1][k];
-    if (!try_swap(p, p.round, i)) p.left[~p.round & 1][atomicAdd(&p.counts[p.round + 1], (u64)1)] = i;
+  const i64 count = (i64)p.counts[p.round], step = (i64)gridDim.x * THREADS;
+  for (i64 tile = (i64)blockIdx.x * THREADS; tile < count; tile += step) {
+    const i64 k = tile + threadIdx.x, i = k < count ? p.left[p.round & 1][k] : 0;
+    const bool stays = k < count && !try_swap(p, p.round, i);
+    const u64 place = take_place(&p.counts[p.round + 1], stays);
+    if (stays) p.left[~p.round & 1][place] = i;
   }
 }
 
@@ -70,8 +81,12 @@ KERNEL(shuffle_rest, shuffle_job)
     if (threadIdx.x == 0) more = 0;
     for (i64 k = threadIdx.x; k < count; k += THREADS) put_down(p, round, from[k]);
     __syncthreads();
-    for (i64 k = threadIdx.x; k < count; k += THREADS)
-      if (!try_swap(p, round, from[k])) p.left[~round & 1][atomicAdd(&more, (u64)1)] = from[k];
+    for (i64 tile = 0; tile < count; tile += THREADS) {
+      const i64 k = tile + threadIdx.x, i = k < count ? from[k] : 0;
+      const bool stays = k < count && !try_swap(p, round, i);
+      const u64 place = take_place(&more, stays);
+      if (stays) p.left[~round & 1][place] = i;
+    }
     __syncthreads();
     count = (i64)more;
     __syncthreads();
