@@ -91,30 +91,31 @@ def _functions(member: Any) -> Iterator[types.FunctionType]:
         yield from _functions(getattr(member, "__wrapped__", None))
 
 
-def _called_from(fn: types.FunctionType, names: set[str], classes: set[type]) -> Iterator[types.FunctionType]:
-    """The functions that code which mentions these names may call: methods of the classes, and globals of fn that are
-    not the library's."""
-    for name in names:
-        for kind in classes:
-            yield from _functions(vars(kind).get(name))
-        for found in _functions(fn.__globals__.get(name)):
-            if not found.__module__.startswith("cairn."):
-                yield found
+def _methods(names: set[str], classes: set[type]) -> set[types.FunctionType]:
+    """What the classes have under these names."""
+    return {fn for kind in classes for name in names & vars(kind).keys() for fn in _functions(vars(kind)[name])}
 
 
-def reads(fn: Any, modules: Iterable[nn.Module]) -> set[str]:
+def _called_from(fn: types.FunctionType) -> set[types.FunctionType]:
+    """The functions among a function's globals that it may call, but for the library's."""
+    named = (one for name in _names(fn.__code__) for one in _functions(fn.__globals__.get(name)))
+    return {one for one in named if not one.__module__.startswith("cairn.")}
+
+
+def reads(fn: Any, kinds: Iterable[type]) -> set[str]:
     """The names that code may mention when fn is called: among them those of the attributes that a program depends on.
-    modules: that it may call."""
+    kinds: of the modules that it may call."""
     while isinstance(fn, functools.partial):
         fn = fn.func
-    kinds = {type(module) for module in modules} | {type(owner_of(fn))}
-    classes = {kind for one in kinds for kind in one.__mro__} - set(nn.Module.__mro__)
-    found = set(_ALWAYS)
+    classes = {kind for one in (*kinds, type(owner_of(fn))) for kind in one.__mro__} - set(nn.Module.__mro__)
+    found: set[str] = set()
     seen: set[types.FunctionType] = set()
-    new = set(_functions(getattr(fn, "__func__", fn)))
-    new |= {method for kind in classes for name in _ALWAYS for method in _functions(vars(kind).get(name))}
-    while new:
+    new, names = set(_functions(getattr(fn, "__func__", fn))), set(_ALWAYS)
+    while new or names:
+        found |= names
+        new |= _methods(names, classes)
+        new -= seen
         seen |= new
-        found |= {name for one in new for name in _names(one.__code__)}
-        new = {other for one in seen for other in _called_from(one, found, classes)} - seen
+        names = {name for one in new for name in _names(one.__code__)} - found
+        new = {other for one in new for other in _called_from(one)} - seen
     return found

@@ -202,6 +202,7 @@ class _Compiled:
         self._numbers: dict[Any, int] = {}
         self._last = 0  # number that was given
         self._watched = referred(self._fn)
+        self._kinds: frozenset[type] = frozenset({type(None)})  # of the modules that it refers to
         self._reads: set[str] = set()  # names of attributes that its code mentions
         self._own: set[str] = set()  # attributes and variables that it sets itself
         self._names: set[str] = set()  # of attributes that count: the former without the latter
@@ -224,7 +225,10 @@ class _Compiled:
         return [value for _, look in self._watched for value in _modules(look())]
 
     def _note_reads(self, modules: list[nn.Module]) -> None:
-        self._reads |= reads(self._fn, modules)
+        kinds = frozenset(type(module) for module in modules)
+        if kinds != self._kinds:
+            self._kinds = kinds
+            self._reads |= reads(self._fn, kinds)
         self._names = self._reads - self._own
 
     def _number(self, arguments: Any) -> int:
