@@ -28,13 +28,13 @@ typedef struct cni_leaf {
 
 /* Calls that may hand their input back as in eager code (contiguous, of what is), in the order in which traces at
  * several sizes meet them: what the first trace did, the others do, so that all have the same nodes. */
+typedef enum cni_shortcut { CNI_SHORTCUT_NONE, CNI_SHORTCUT_TAKEN, CNI_SHORTCUT_REFUSED } cni_shortcut;
 typedef struct cni_shortcuts {
-  bool *taken;
-  size_t n, cap;
+  unsigned char *all; /* cni_shortcut of each */
+  size_t n, cap, known; /* known: of an earlier round, whose refusals hold */
   size_t met;   /* in this trace */
   bool fixed;   /* the first trace is done */
   bool refused; /* out: one that was taken is none at other sizes */
-  bool none;    /* no call takes one */
 } cni_shortcuts;
 
 /* Sizes of results that depend on data, in the order in which a trace meets them: what they are taken for. */

@@ -84,16 +84,18 @@ bool cni_capture_shortcut(bool could)
 {
   const cni_capture *cap = cni_state()->capture;
   cni_shortcuts *s = cap && cap->counted ? cap->counted->shortcuts : NULL;
-  if (!s || s->none) return false;
+  if (!s) return false;
   if (s->fixed) {
-    bool taken = s->met < s->n && s->taken[s->met++];
-    s->refused = s->refused || (taken && !could);
-    return taken && could;
+    if (s->met >= s->n || s->all[s->met++] != CNI_SHORTCUT_TAKEN) return false;
+    if (!could) s->all[s->met - 1] = CNI_SHORTCUT_REFUSED;
+    s->refused = s->refused || !could;
+    return could;
   }
-  void *list = s->taken;
-  if (cni_grow(&list, &s->cap, s->n + 1, sizeof *s->taken)) return false; /* the trace is the same without */
-  s->taken = list;
-  return s->taken[s->n++] = could;
+  void *list = s->all;
+  if (cni_grow(&list, &s->cap, s->n + 1, sizeof *s->all)) return false; /* the trace is the same without */
+  s->all = list;
+  if (s->n >= s->known || s->all[s->n] != CNI_SHORTCUT_REFUSED) s->all[s->n] = could;
+  return s->all[s->n++] == CNI_SHORTCUT_TAKEN;
 }
 
 int cni_count_begin(cni_capture *cap, cni_applying *a, int *count)

@@ -380,20 +380,18 @@ static int probe_all(cni_prober *p, const int64_t *examples, size_t nexamples)
   return status ? status : cni_probe_range(p);
 }
 
-/* Once more without shortcuts, where one that is right at the first sizes is not at others: it must not narrow the
- * range. */
-static int probe_twice(cni_prober *p, const int64_t *examples, size_t nexamples)
+/* Once more without a shortcut that is right at the first sizes and not at others: it must not narrow the range. */
+static int probe_again(cni_prober *p, const int64_t *examples, size_t nexamples)
 {
   size_t room = p->frame->nsizes * sizeof *p->frame->sizes;
   cni_gsize *sizes = cni_alloc(room);
   if (!sizes) return CN_ERR_MEMORY;
   memcpy(sizes, p->frame->sizes, room);
   int status = probe_all(p, examples, nexamples);
-  if (p->shortcuts->refused && status != CN_ERR_MEMORY) {
+  while (p->shortcuts->refused && status != CN_ERR_MEMORY) { /* one less of them each time */
     cn_err_clear();
     memcpy(p->frame->sizes, sizes, room);
     cni_prober_restart(p);
-    p->shortcuts->none = true;
     status = probe_all(p, examples, nexamples);
   }
   cni_free(sizes, room);
@@ -404,7 +402,7 @@ cn_graph *cni_trace_probing(cni_prober *p, const int64_t *examples, size_t nexam
 {
   solution a = {0};
   int status = cni_prober_begin(p);
-  if (!status) status = probe_twice(p, examples, nexamples);
+  if (!status) status = probe_again(p, examples, nexamples);
   size_t room = p->nplaces * sizeof *a.expr;
   if (!status && !(a.expr = cni_alloc_zero(room))) status = CN_ERR_MEMORY;
   if (!status) status = settle(p, &a);

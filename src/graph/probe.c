@@ -29,7 +29,11 @@ void cni_prober_restart(cni_prober *p)
   p->g = NULL;
   p->places = NULL;
   p->nprobes = p->nplaces = 0;
-  if (p->shortcuts) p->shortcuts->n = p->shortcuts->fixed = 0;
+  if (p->shortcuts) {
+    p->shortcuts->known = p->shortcuts->n;
+    p->shortcuts->n = 0;
+    p->shortcuts->fixed = p->shortcuts->refused = false;
+  }
 }
 
 void cni_prober_free(cni_prober *p)
@@ -37,7 +41,7 @@ void cni_prober_free(cni_prober *p)
   cni_prober_restart(p);
   cni_free(p->sizes, CNI_PROBES_MOST * p->frame->nsizes * sizeof *p->sizes);
   cni_free(p->numbers, CNI_PROBES_MOST * sizeof *p->numbers);
-  if (p->shortcuts) cni_free(p->shortcuts->taken, p->shortcuts->cap * sizeof *p->shortcuts->taken);
+  if (p->shortcuts) cni_free(p->shortcuts->all, p->shortcuts->cap);
   cni_free(p->shortcuts, sizeof *p->shortcuts);
 }
 
