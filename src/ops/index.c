@@ -163,7 +163,6 @@ static cn_tensor *neutral(const cn_value *reduce, int dtype)
   bool high = !strcmp(reduce->u.s, "amin");
   if (!strcmp(reduce->u.s, "prod")) return cn_int(1);
   if (cni_dtype_is_float(dtype)) return cn_num(high ? (double)__builtin_inff() : -(double)__builtin_inff());
-  if (cni_dtype_is_complex(dtype)) return cn_int(0); /* refused behind this */
   if (!cn_dtype_is_signed((cn_dtype)dtype)) return cn_int(high ? -1 : 0); /* -1 wraps to the largest */
   int64_t lowest = -((int64_t)1 << (8 * cni_dtype_size(dtype) - 1));
   return cn_int(high ? -(lowest + 1) : lowest);
@@ -176,6 +175,7 @@ static int scatter_reduce_decompose(cn_call *c)
   int64_t dim = cni_arg_int(c->args, 1);
   bool mean = cni_arg_is(c->args, REDUCE, "mean"), sum = mean || cni_arg_is(c->args, REDUCE, "sum");
   bool own = cni_arg_bool(c->args, 5);
+  if (!sum && cni_dtype_is_complex(x->d.dtype)) return cn_call_fail(c, CN_ERR_DTYPE, "takes real numbers");
   if (!sum) {
     if (!own && c->args[REDUCE].tag == CN_V_STR) x = cn_scatter(x, dim, index, neutral(&c->args[REDUCE], x->d.dtype));
     c->out[0] = cn_scatter_reduce_self(x, dim, index, src, cni_arg_str(c->args, REDUCE));
