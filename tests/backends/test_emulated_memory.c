@@ -304,19 +304,22 @@ static void copies_wait_for_nothing(void **state)
   counts->late = false;
 }
 
-/* One that is larger than all of the ring waits for its own parts. */
-static void a_large_copy(void **state)
+/* One that is larger than all of the ring waits for its own parts; the way back is by parts, too. */
+static void large_copies(void **state)
 {
   (void)state;
   need_device();
-  enum { N = 35 << 20 };
-  cn_scope *s = cn_scope_begin();
-  counts->late = true;
-  cn_tensor *x = cn_arange(0, N, .dtype = CN_I32), *y = cn_to_device(x, gpu), *back = cn_to_device(y, CN_CPU);
-  counts->late = false;
-  fine();
-  assert_memory_equal(cn_data(x), cn_data(back), (size_t)N * 4);
-  cn_scope_end(s);
+  static const int64_t sizes[] = {35 << 20, 1 << 20, (1 << 20) - 1, 3 << 19, (9 << 19) + 1};
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    cn_scope *s = cn_scope_begin();
+    counts->late = true;
+    cn_tensor *x = cn_arange(0, (double)sizes[i], .dtype = CN_I32), *y = cn_to_device(x, gpu);
+    cn_tensor *back = cn_to_device(y, CN_CPU);
+    counts->late = false;
+    fine();
+    assert_memory_equal(cn_data(x), cn_data(back), (size_t)sizes[i] * 4);
+    cn_scope_end(s);
+  }
 }
 
 /* Pinned memory that is given back while a copy from it is queued: nothing waits, nothing is overwritten. */
@@ -519,7 +522,7 @@ int main(int argc, char **argv)
       cmocka_unit_test_setup(kernels_are_loaded_when_short, begin),
       cmocka_unit_test_setup(streams_share_when_short, begin),
       cmocka_unit_test_setup(copies_wait_for_nothing, begin),
-      cmocka_unit_test_setup(a_large_copy, begin),
+      cmocka_unit_test_setup(large_copies, begin),
       cmocka_unit_test_setup(unpinning_waits_for_nothing, begin),
       cmocka_unit_test_setup(writes_to_pinned_memory, begin),
       cmocka_unit_test_setup(threads_share_a_device, begin),

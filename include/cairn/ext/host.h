@@ -126,6 +126,8 @@ typedef struct cn_host {
   void (*source_free)(cn_source *source); /* what pointwise_source and copy_source made */
   const char *(*library_folders)(void);   /* cn_library_folders of system.h */
   const char *(*op_running)(void);        /* the name of the op that the calling thread is in; NULL: none */
+  /* Calls fn for ranges of [0, n), of `grain` at least, on several of cairn's threads; returns when all are done. */
+  void (*parallel)(int64_t n, int64_t grain, void (*fn)(int64_t begin, int64_t end, void *payload), void *payload);
   cn_precision (*matmul_precision)(void); /* cn_matmul_precision of device.h, and so on */
   cn_precision (*conv_precision)(void);
   cn_deterministic (*deterministic_mode)(void);

@@ -11,6 +11,7 @@
 #include "base/numerics.h"
 #include "base/os.h"
 #include "base/os_cache.h"
+#include "base/parallel.h"
 #include "codegen/loop.h"
 #include "dispatch.h"
 #include "graph/ir.h"
@@ -167,6 +168,7 @@ const cn_host cni_host = {
   .graph = &reader,
   .library_folders = cn_library_folders,
   .op_running = host_op_running,
+  .parallel = cni_parallel_for,
   .matmul_precision = cn_matmul_precision,
   .conv_precision = cn_conv_precision,
   .deterministic_mode = cn_deterministic_mode,

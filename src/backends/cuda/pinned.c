@@ -211,6 +211,14 @@ int cni_cuda_host_wait(int index, const void *memory)
   return copied ? cni_cuda_check(cni_cuda_driver()->cuEventSynchronize(copied), "waiting for a copy") : CN_OK;
 }
 
+bool cni_cuda_is_pinned(cni_cuda_device *d, const void *memory)
+{
+  pthread_mutex_lock(&d->lock);
+  bool found = find(&d->pinned, memory) != NULL;
+  pthread_mutex_unlock(&d->lock);
+  return found;
+}
+
 /* The one event stands for copies in all streams: a copy in another comes behind the last. */
 CUevent cni_cuda_pinned_event(cni_cuda_device *d, const void *memory, CUstream stream)
 {

@@ -280,6 +280,7 @@ int cni_cuda_host_wait(int index, const void *memory); /* for copies from it */
 /* What to record behind a copy from this memory in this stream, which waits for earlier ones in others. NULL: the
  * memory is not this device's pinned memory, or so much of that waits already that it is not to be read as such. */
 CUevent cni_cuda_pinned_event(cni_cuda_device *d, const void *memory, CUstream stream);
+bool cni_cuda_is_pinned(cni_cuda_device *d, const void *memory);
 void cni_cuda_pinned_exit(cni_cuda_device *d);
 
 /* ---- compiled code (compile.c) ---- */
