@@ -254,8 +254,25 @@ static bool reads_alike(const cni_plan *p, const cni_gnode *n, int v, int root)
   return true;
 }
 
+/* May result k of a node lie where an operand of its layout does, other than operand *but? A formula's may, and the
+ * gradient of cross entropy, which is computed element by element from the scores. Gradients of norms with a relu are
+ * written by a last pass over elements, the sum of gradients by the first, which is the last to read all but the norm's
+ * input. Of a formula with several results the first is written before others, which may be the operand itself, are
+ * computed. */
+static bool may_lie_over(const cni_gnode *n, int k, int *but)
+{
+  *but = -1;
+  switch (n->info->id) {
+  case CNI_OP_cross_entropy_rows_grad: return k == 0;
+  case CNI_OP_batch_norm_relu_backward: return k == 0;
+  case CNI_OP_batch_norm_add_relu_backward: *but = k ? n->in[3] : -1; return k == 0 || k == 3;
+  default: return n->nout == 1 && is_formula(n);
+  }
+}
+
 /* The operand of the node at this place whose memory result v may have: nobody reads it afterwards. -1: none. */
-static int spent_operand(const cni_plan *p, const cn_graph *g, const cni_gnode *n, int v, int at, const int *last)
+static int spent_operand(const cni_plan *p, const cn_graph *g, const cni_gnode *n, int v, int but, int at,
+                         const int *last)
 {
   const cni_planned *to = &p->values[v];
   for (int k = 0; k < n->nin; k++) {
@@ -263,18 +280,15 @@ static int spent_operand(const cni_plan *p, const cn_graph *g, const cni_gnode *
     if (root < 0 || last[root] != at || g->values[root].kind != CNI_VALUE_RESULT) continue;
     const cni_planned *from = &p->values[root];
     if (from->size == to->size && from->handle->d.dtype == to->handle->d.dtype &&
-        from->handle->d.device == to->handle->d.device && reads_alike(p, n, v, root))
+        from->handle->d.device == to->handle->d.device && reads_alike(p, n, v, root) &&
+        (but < 0 || p->values[but].root != root))
       return root;
   }
   return -1;
 }
 
-/* May a result lie where any operand of its layout does? The gradient of cross entropy, too, is computed element by
- * element from the scores, which alone have its layout. */
-static bool overwrites(const cni_gnode *n) { return is_formula(n) || n->info->id == CNI_OP_cross_entropy_rows_grad; }
-
-/* Such nodes write over an operand that they are the last to read: less memory, which is in the cache already. One with
- * several results does not: the first is written before others, which may be the operand itself, are computed. */
+/* Such results are written over an operand that their node is the last to read: less memory, which is in the cache
+ * already. The last result first: it has less of a choice. */
 static int write_over_operands(cni_plan *p, const cn_graph *g)
 {
   int *last = cni_alloc((p->nvalues + 1) * sizeof *last);
@@ -282,13 +296,15 @@ static int write_over_operands(cni_plan *p, const cn_graph *g)
   last_uses(p, g, last);
   for (size_t at = 0; at < g->nnodes; at++) {
     const cni_gnode *n = &g->nodes[p->order[at]];
-    int v = n->out[0];
-    if (n->nout > 1 || !overwrites(n) || !cni_device_can(g->values[v].device, CN_CAN_INPLACE)) continue;
-    if (p->values[v].root != v || !p->values[v].size || p->values[v].is_output) continue;
-    int root = spent_operand(p, g, n, v, (int)at, last);
-    if (root < 0) continue;
-    write_over(p, v, root);
-    last[root] = last[v];
+    for (int k = n->nout - 1, but; k >= 0; k--) {
+      int v = n->out[k];
+      if (!may_lie_over(n, k, &but) || !cni_device_can(g->values[v].device, CN_CAN_INPLACE)) continue;
+      if (p->values[v].root != v || !p->values[v].size || p->values[v].is_output) continue;
+      int root = spent_operand(p, g, n, v, but, (int)at, last);
+      if (root < 0) continue;
+      write_over(p, v, root);
+      last[root] = last[v];
+    }
   }
   cni_free(last, (p->nvalues + 1) * sizeof *last);
   return CN_OK;

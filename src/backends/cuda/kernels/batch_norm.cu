@@ -7,6 +7,7 @@
  * mean and a variance that are given. GATED is the gradient of a relu behind the norm, too: whether it let an element
  * through is found again from x. JOINED makes the sums alone, of a gradient in two parts that comes through a relu whose
  * result is there, and leaves that gradient.
+ * y may lie where x, g, other or result do, total where g, other or result do.
  * Invariants: sums are the same every time; a gate opens where relu(x * scale + shift) was above 0, since forward and
  * backward make scale and shift of the same rounded statistics by the same operations. */
 #include "codegen/device.cuh"
