@@ -526,6 +526,29 @@ static void convolutions(void **state)
   }
 }
 
+/* A first layer for images is folded, and enough work to try engines on: the run that tries is right, and so are those
+ * by the engine that stayed. */
+static cn_tensor *first_graph(cn_tensor *const *x)
+{
+  return cn_conv2d(x[0], x[1], x[2], .stride = CN_INTS(2), .padding = CN_INTS(3));
+}
+
+static void first_layers(void **state)
+{
+  (void)state;
+  need_gpu();
+  cn_seed(20);
+  for (int form = 0; form < 4; form++) {
+    cn_scope *s = cn_scope_begin();
+    cn_tensor *x[] = {cn_randn(CN_SHAPE(2, 3, 66, 70)), cn_mul(cn_randn(CN_SHAPE(32, 3, 7, 7)), cn_num(0.1)),
+                      cn_randn(CN_SHAPE(32))};
+    for (int k = 0; k < 3; k++)
+      x[k] = cn_cast(form & 1 && k < 2 ? cn_channels_last(x[k]) : x[k], form & 2 ? CN_BF16 : CN_F16);
+    for (int run = 0; run < 2; run++) check_gradient("a first layer", first_graph, x, 3, form & 2 ? 0.1 : 2e-2);
+    cn_scope_end(s);
+  }
+}
+
 static void train(cn_tensor **parameters, cn_tensor *x, cn_tensor *target)
 {
   for (int step = 0; step < 5; step++) {
@@ -575,7 +598,7 @@ int main(int argc, char **argv)
       cmocka_unit_test(integers),       cmocka_unit_test(sums),        cmocka_unit_test(products),
       cmocka_unit_test(gradients),      cmocka_unit_test(others),      cmocka_unit_test(training),
       cmocka_unit_test(faults),         cmocka_unit_test(large),       cmocka_unit_test(library_graphs),
-      cmocka_unit_test(convolutions),
+      cmocka_unit_test(convolutions),   cmocka_unit_test(first_layers),
       cmocka_unit_test(pinned),         cmocka_unit_test(pinned_reuse), cmocka_unit_test(pinned_batches),
   };
   for (size_t i = 0; argc > 1 && i < sizeof tests / sizeof *tests; i++)

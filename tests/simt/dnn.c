@@ -153,7 +153,7 @@ static bool read_graph(plan *p, const thing *graph)
     const thing *b = thing_at(o, CUDNN_ATTR_OPERATION_POINTWISE_BDESC);
     int64_t shape[4] = {0};
     if (b) read_ints(shape, b, CUDNN_ATTR_TENSOR_DIMENSIONS, 4);
-    if (b) *(shape[2] == 1 && p->y[2] > 1 ? &p->bias : &p->residual) = uid_of(b);
+    if (b) *(shape[0] * shape[2] * shape[3] == 1 ? &p->bias : &p->residual) = uid_of(b);
     else p->relu = number_of(mode, CUDNN_ATTR_POINTWISE_MODE) == CUDNN_POINTWISE_RELU_FWD;
     p->uid[2] = uid_of(thing_at(o, CUDNN_ATTR_OPERATION_POINTWISE_YDESC));
   }

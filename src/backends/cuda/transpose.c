@@ -7,14 +7,13 @@
 #include "plugin.h"
 
 enum { SIDE = 64, LEAST_SIDE = 8, LEAST = 4096, MOST_BATCH = 65535 };
-enum { LONG = 8 }; /* bytes of a run from which on a thread needs no shared memory */
 
 /* As in kernels/transpose.cu. */
 typedef struct job {
   const void *x;
   void *y;
   int64_t rows, cols, x_row, y_col, batch;
-  int32_t nbatch, across;
+  int32_t nbatch, unused;
   int64_t shape[CN_MAX_DIMS], xstride[CN_MAX_DIMS], ystride[CN_MAX_DIMS];
 } job;
 
@@ -77,18 +76,6 @@ static void describe(job *j, const cn_desc *to, const cn_desc *from, int row, in
   }
 }
 
-/* Blocks of transpose_direct: as wide along cols as those fill. run: bytes that a thread reads in a line, of `read`
- * elements; written: elements that it writes in one. */
-static int64_t direct_blocks(job *j, int64_t run, int64_t read, int64_t written)
-{
-  enum { LINE = 64, WARP = 32, WARPS = CNI_CUDA_THREADS / WARP };
-  int64_t beside = run < LINE ? LINE / run : 1, wide = beside * read, high = WARP / beside * written;
-  for (j->across = WARPS; j->across > 1 && wide * j->across / 2 >= j->cols;) j->across /= 2;
-  wide *= j->across;
-  high *= WARPS / j->across;
-  return ((j->rows + high - 1) / high) * ((j->cols + wide - 1) / wide);
-}
-
 int cni_cuda_transpose(cni_cuda_device *d, const char *name, const cn_desc *to, const cn_desc *from)
 {
   if (to->numel < LEAST || from->weak || from->device == CN_CPU || from->ndim != to->ndim) return CN_REFUSED;
@@ -104,14 +91,9 @@ int cni_cuda_transpose(cni_cuda_device *d, const char *name, const cn_desc *to, 
   cni_cuda_code code = {.file = "transpose.cu", .entry = "transpose"};
   code.types[0] = same ? cni_cuda_bits_of(x.dtype) : x.dtype;
   code.types[1] = same ? code.types[0] : y.dtype;
-  int64_t from_size = (int64_t)cn_element_size(x.dtype), to_size = (int64_t)cn_element_size(y.dtype);
-  int read = run_length(j.x, (size_t)from_size, j.cols, j.x_row, &j, j.xstride);
-  int written = run_length(j.y, (size_t)to_size, j.rows, j.y_col, &j, j.ystride);
-  code.number = read + 16 * written;
-  bool direct = read * from_size >= LONG && written * to_size >= LONG;
-  if (direct) code.entry = "transpose_direct";
-  int64_t tiles = direct ? direct_blocks(&j, read * from_size, read, written)
-                         : ((j.rows + SIDE - 1) / SIDE) * ((j.cols + SIDE - 1) / SIDE);
+  code.number = run_length(j.x, cn_element_size(x.dtype), j.cols, j.x_row, &j, j.xstride) +
+                16 * run_length(j.y, cn_element_size(y.dtype), j.rows, j.y_col, &j, j.ystride);
+  int64_t tiles = ((j.rows + SIDE - 1) / SIDE) * ((j.cols + SIDE - 1) / SIDE);
   cni_cuda_grid grid = {tiles, j.batch < MOST_BATCH ? j.batch : MOST_BATCH, CNI_CUDA_THREADS, 0};
   return cni_cuda_run(d, name, &code, grid, &j);
 }

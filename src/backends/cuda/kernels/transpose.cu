@@ -1,8 +1,8 @@
 /* transpose.cu: copies between memory orders, where neighbours in the result are far apart in the source.
  *
- * T0 is the type of the source, T1 that of the result. `cols` are neighbours in x and are read N % 16 at a time, `rows`
- * are neighbours in y and are written N / 16 at a time. Where both runs are long, a thread turns a small matrix in its
- * registers; else a block moves tiles of 64 x 64 through shared memory. Invariant: both sides are accessed in runs. */
+ * T0 is the type of the source, T1 that of the result. A block moves tiles of 64 x 64 through shared memory: it reads
+ * along `cols`, whose elements are neighbours in x, N % 16 of them at a time, and writes along `rows`, whose elements
+ * are neighbours in y, N / 16 at a time. Invariant: both sides are accessed in runs. */
 #include "codegen/device.cuh"
 #include "common.cuh"
 
@@ -12,7 +12,7 @@ struct transpose_job {
   const T0 *x;
   T1 *y;
   i64 rows, cols, x_row, y_col, batch; /* strides in elements: of rows in x, of cols in y */
-  i32 nbatch, across; /* across: of transpose_direct, warps of a block that are beside each other along cols */
+  i32 nbatch, unused;
   i64 shape[DIMS], xstride[DIMS], ystride[DIMS];
 };
 
@@ -53,30 +53,5 @@ KERNEL(transpose, transpose_job)
       *(pack<T1, WRITE> *)(y + (col + c) * p.y_col + row + r) = o;
     }
     __syncthreads();
-  }
-}
-
-/* Whole runs only: rows are a multiple of WRITE, cols of READ. A warp reads and writes 64 bytes or more in a line. */
-KERNEL(transpose_direct, transpose_job)
-{
-  enum { RUN = READ * sizeof(T0), BESIDE = RUN < 64 ? 64 / RUN : 1, BELOW = 32 / BESIDE, WARPS = THREADS / 32 };
-  const int warp = (int)threadIdx.x >> 5, down = WARPS / p.across;
-  const i64 tile = (i64)p.across * BESIDE * READ, tiles = (p.cols + tile - 1) / tile, line = blockIdx.x / tiles;
-  const i64 row = ((line * down + warp / p.across) * BELOW + LANE / BESIDE) * WRITE;
-  const i64 col = (blockIdx.x - line * tiles) * tile + (warp % p.across * BESIDE + LANE % BESIDE) * READ;
-  if (row >= p.rows || col >= p.cols) return;
-  for (i64 b = blockIdx.y; b < p.batch; b += gridDim.y) {
-    const T0 *x = p.x + offset_of(b, p.nbatch, p.shape, p.xstride) + row * p.x_row + col;
-    T1 *y = p.y + offset_of(b, p.nbatch, p.shape, p.ystride) + col * p.y_col + row;
-    pack<T0, READ> e[WRITE];
-#pragma unroll
-    for (int n = 0; n < WRITE; n++) e[n] = *(const pack<T0, READ> *)(x + n * p.x_row);
-#pragma unroll
-    for (int k = 0; k < READ; k++) {
-      pack<T1, WRITE> o;
-#pragma unroll
-      for (int n = 0; n < WRITE; n++) o.v[n] = convert(e[n].v[k]);
-      *(pack<T1, WRITE> *)(y + k * p.y_col) = o;
-    }
   }
 }
