@@ -109,25 +109,35 @@ static entry *find(cn_grad_scaler *s, const cn_optim *opt)
   return NULL;
 }
 
-/* Divides the gradients by the scale; *worst (borrowed), where the first gradient is: the largest element of all, not
- * finite if any is not. */
-static int unscale_all(const cn_grad_scaler *s, cn_optim *opt, cn_tensor **worst)
+/* Multiplies all gradients, which a device may do at once. */
+static int multiply_all(cn_optim *opt, cn_tensor *inverse)
 {
-  cn_tensor *inverse = cn_cast(cn_reciprocal(cni_wide(s->scale)), CN_F32);
-  *worst = NULL;
+  int status = inverse ? cn_updates_begin(NULL) : cn_err();
+  if (status) return status;
   for (size_t i = 0; i < opt->ngroups; i++)
     for (size_t k = 0; k < opt->groups[i].n && !cn_err(); k++) {
       cn_tensor *g = cn_grad_of(opt->groups[i].v[k].param);
-      if (!g) continue;
-      if (cn_dtype_of(g) == CN_F16)
-        return cn_err_set(CN_ERR_VALUE, "grad_scaler: gradients of float16 cannot be unscaled; keep parameters in "
-                          "float32 and compute under cn_autocast");
-      cn_mul_(g, beside(inverse, g));
-      cn_tensor *most = cn_linalg_vector_norm(g, .ord = HUGE_VAL);
-      if (most && *worst) most = cn_to_device(most, cn_device_of(*worst));
-      *worst = most && *worst ? cn_maximum(*worst, most) : most;
+      if (g && cn_dtype_of(g) == CN_F16)
+        cn_err_set(CN_ERR_VALUE, "grad_scaler: gradients of float16 cannot be unscaled; keep parameters in float32 and "
+                   "compute under cn_autocast");
+      else if (g) cn_mul_(g, beside(inverse, g));
     }
-  return cn_err();
+  status = cn_updates_end();
+  return status ? status : cn_err();
+}
+
+/* The largest element of all gradients, not finite if any is not, where the first gradient is; borrowed. */
+static cn_tensor *worst_of(cn_optim *opt)
+{
+  cn_tensor *worst = NULL;
+  for (size_t i = 0; i < opt->ngroups; i++)
+    for (size_t k = 0; k < opt->groups[i].n && !cn_err(); k++) {
+      cn_tensor *g = cn_grad_of(opt->groups[i].v[k].param);
+      cn_tensor *most = g ? cn_linalg_vector_norm(g, .ord = HUGE_VAL) : NULL;
+      if (most && worst) most = cn_to_device(most, cn_device_of(worst));
+      if (most) worst = worst ? cn_maximum(worst, most) : most;
+    }
+  return worst;
 }
 
 int cn_grad_scaler_unscale(cn_grad_scaler *s, cn_optim *opt)
@@ -138,12 +148,11 @@ int cn_grad_scaler_unscale(cn_grad_scaler *s, cn_optim *opt)
   if (find(s, opt)) return cn_err_set(CN_ERR_VALUE, "grad_scaler: unscaled or stepped already since the last update");
   int status = cn_grow((void **)&s->v, &s->cap, s->n + 1, sizeof *s->v);
   if (status) return status;
-  cn_tensor *worst;
   cn_scope *scope = cn_scope_begin();
   int saved = cn_no_grad_begin();
-  status = unscale_all(s, opt, &worst);
+  status = multiply_all(opt, cn_cast(cn_reciprocal(cni_wide(s->scale)), CN_F32));
   if (!status) {
-    cn_tensor *found = worst ? cn_logical_not(cn_isfinite(worst)) : NULL;
+    cn_tensor *worst = worst_of(opt), *found = worst ? cn_logical_not(cn_isfinite(worst)) : NULL;
     s->v[s->n++] = (entry){opt, .captured = cn_tracing(), .found = cn_keep(found)};
   }
   cn_no_grad_end(saved);

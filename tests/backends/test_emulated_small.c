@@ -62,6 +62,8 @@ static void losses(void **state)
     close_to("its gradient", cn_grad_of(a), cn_grad_of(b), 1e-6);
     cn_tensor *all = cn_randn(CN_SHAPE(sizes[i][0], 32));
     close_to("sums of columns", cn_sum(all, .dim = CN_INTS(0)), cn_sum(there(all), .dim = CN_INTS(0)), 1e-5);
+    close_to("largest sizes", cn_linalg_vector_norm(all, .ord = INFINITY, .dim = CN_INTS(0)),
+             cn_linalg_vector_norm(there(all), .ord = INFINITY, .dim = CN_INTS(0)), 0);
     cn_scope_end(s);
   }
 }

@@ -303,10 +303,10 @@ CN_API int cn_op_call(cn_tensor **out, size_t *nout, const cn_op *op, const cn_v
                       cn_tensor *dest);
 
 /* ---- updates of many tensors ---- */
-/* Between these a device may keep updates, pointwise ops without a gradient that write over their inputs, and queue
- * several of this thread's at once: at the latest in front of other work of the thread, or at the end. unless: a bool;
- * updates on its device are not made where it is true when they run; or NULL. CN_REFUSED, and nothing has begun: the
- * device cannot decide that. end: 0 or an error of theirs. */
+/* Between these a device may keep updates, pointwise ops that write over their inputs, and queue several of this
+ * thread's at once: at the latest in front of other work of the thread, or at the end. unless: a bool; updates on its
+ * device are not made where it is true when they run; or NULL. CN_REFUSED, and nothing has begun: the device cannot
+ * decide that. end: 0 or an error of theirs. */
 CN_API CN_MUST_USE int cn_updates_begin(cn_tensor *unless);
 CN_API int cn_updates_end(void);
 

@@ -132,10 +132,10 @@ static bool may_join(const cn_source *s)
   return s->flat && !s->by_pointer && s->loop->n && s->nout + s->nin <= MOST_OPERANDS;
 }
 
-/* Is it an op that only optimisers call, which writes each result over an input? */
+/* Does it write each result over an input? */
 static bool is_update(const cn_call *c, const cn_source *s)
 {
-  if (!(c->op->flags & CN_OP_NO_GRAD) || s->nin < s->nout) return false;
+  if (s->nin < s->nout) return false;
   for (int k = 0; k < c->nout; k++)
     if (operands_of(s->loop)[k] != operands_of(s->loop)[c->nout + k]) return false;
   return true;

@@ -260,13 +260,15 @@ static int variance(cn_call *c, bool root)
 static int var_kernel(cn_call *c) { return variance(c, false); }
 static int std_kernel(cn_call *c) { return variance(c, true); }
 
-/* linalg_vector_norm(input, ord, dim, keepdim, dtype): orders 1 and 2; the others are left to the decomposition. */
+/* linalg_vector_norm(input, ord, dim, keepdim, dtype): orders 1, 2 and infinity, which is 3 there; the others, and what
+ * has no largest element, are left to the decomposition. */
 static int norm_kernel(cn_call *c)
 {
   double order = number_of(&c->args[1]);
   request r = {.op = "norm_op", .dims = &c->args[2], .y = result(c, 0), .type = result(c, 0)->dtype};
-  r.order = order == 1 ? 1 : 2;
-  if (order != 1 && order != 2) return cni_cuda_refuse(c, "an order that its decomposition does as well");
+  bool largest = order == HUGE_VAL && cn_desc_of(c->in[0])->numel;
+  r.order = largest ? 3 : order == 1 ? 1 : 2;
+  if (order != 1 && order != 2 && !largest) return cni_cuda_refuse(c, "an order that its decomposition does as well");
   if (!cni_cuda_is_float(r.type)) return cni_cuda_refuse(c, "not for this type");
   return reduce(c, &r);
 }

@@ -1,4 +1,4 @@
-/* reduce.cu: one engine for every reduction over dims: OP says what is folded and how, N the order of a norm (1, 2),
+/* reduce.cu: one engine for every reduction over dims: OP says what is folded and how, N the order of a norm (1, 2, 3: infinity),
  * and whether the kernel for columns by vectors is meant (8).
  *
  * T0 is the type of x, T1 that of y (elements are cast to it first, where OP folds values of y's type). A block has
@@ -158,18 +158,18 @@ struct var_op {
   }
 };
 
-/* sum |x|^p, then its root. p: 1, 2 or another number. */
+/* sum |x|^p, then its root, p 1 or 2; the largest |x| for 3, which stands for infinity. */
 struct norm_op {
   typedef f64 state;
   FN state none() { return 0; }
-  FN void add(state &s, T0 v, i64) { s += power((f64)larger_size((X)cast(v))); }
-  FN f64 power(f64 v) { return ORDER == 1 ? v : v * v; }
+  FN void add(state &s, T0 v, i64) { s = join(s, power((f64)larger_size((X)cast(v)))); }
+  FN f64 power(f64 v) { return ORDER == 2 ? v * v : v; }
   template <int V> FN void adds(state &s, const T0 *v, i64)
   {
     for (int i = 0; i < V; i++) add(s, v[i], 0);
   }
-  FN state join(state a, state b) { return a + b; }
-  FN void finish(const reduce_job &p, i64 o, state s) { ((T1 *)p.y)[o] = put<T1>(ORDER == 1 ? s : sqrt(s)); }
+  FN state join(state a, state b) { return ORDER == 3 ? larger(a, b) : a + b; }
+  FN void finish(const reduce_job &p, i64 o, state s) { ((T1 *)p.y)[o] = put<T1>(ORDER == 2 ? sqrt(s) : s); }
 };
 
 /* log(sum(exp(x))) as a largest element and a sum relative to it. */
