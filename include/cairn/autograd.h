@@ -80,6 +80,18 @@ typedef enum cn_autocast_where { CN_AUTOCAST_ALL, CN_AUTOCAST_CPU, CN_AUTOCAST_D
 CN_API int cn_autocast_begin_on(cn_autocast_where where, cn_dtype dtype);
 CN_API cn_dtype cn_autocast_dtype_on(cn_autocast_where where);
 
+/* ---- ways of attention ---- */
+/* Which ways scaled_dot_product_attention may take inside: by plain products and a softmax, by the CPU's fused kernel,
+ * by those of other devices; bits, 0: all. Where none of them can do it, it fails with CN_ERR_UNSUPPORTED. Returns the
+ * old setting, which end restores. */
+typedef enum cn_attention_way {
+  CN_ATTENTION_PARTS = 1,
+  CN_ATTENTION_CPU = 2,
+  CN_ATTENTION_DEVICE = 4
+} cn_attention_way;
+CN_API unsigned cn_attention_begin(unsigned ways);
+CN_API void cn_attention_end(unsigned saved);
+
 /* ---- hooks ---- */
 /* Called with the gradient of t when it is known; what it returns (if not NULL) replaces it. Returns an id. */
 typedef cn_tensor *(*cn_grad_hook)(cn_tensor *grad, void *payload);

@@ -72,6 +72,7 @@ struct cn_state {
   void *profile;      /* ops/profile.c */
   cn_dtype autocast[2]; /* ops/autocast.c: the low types on the host and on other devices */
   int autocast_depth;
+  unsigned attention; /* ops/attention.c: the ways it may take; 0: all */
   struct cni_cast_cache *casts; /* of parameters, while autocast is on */
   const struct cn_saved_hooks *saved_hooks; /* autograd/node.c: how values are kept for backward; NULL usually */
   void *saved_payload;

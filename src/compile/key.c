@@ -94,6 +94,7 @@ int cni_key_read(cn_key *k, const cn_compile_call *call, const cn_compile_opts *
   put_int(k, "gradient mode", -1, st->no_grad | st->inference << 1);
   put_int(k, "autocast", -1, st->autocast_depth ? (int64_t)st->autocast[0] << 32 | st->autocast[1] : 0);
   put_int(k, "what devices may round, or whether results must repeat,", -1, cni_numerics());
+  put_int(k, "the ways of attention", -1, st->attention);
   put_int(k, "the default type", -1, st->default_dtype);
   put_int(k, "the default device", -1, st->default_device);
   put_int(k, "the number of inputs", -1, (int64_t)call->ninputs);

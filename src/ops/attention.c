@@ -1,10 +1,11 @@
 /* attention.c: scaled dot product attention: softmax(scale * Q K^T + mask) V.
  *
  * Place in the flow: scaled_dot_product_attention checks, brings its operands to four dimensions and calls
- * sdpa_forward, whose kernels never hold the scores of more than a block, so memory is linear in the lengths.
- * Its gradient is sdpa_backward, or, where the explicit scores are needed (gradients of gradients, of the
- * mask, of the logsumexp), the textbook formulas in public ops. Invariant: a query that may look at no key
- * gives zeros, and so do its gradients. */
+ * sdpa_forward, whose kernels never hold the scores of more than a block, so memory is linear in the lengths (but for
+ * dropout, whose choice for every score is drawn before). Its gradient is sdpa_backward, or, where the explicit scores
+ * are needed (gradients of gradients, of the logsumexp), the textbook formulas in public ops. Invariant: a query that
+ * may look at no key gives zeros, and so do its gradients. */
+#include <cairn/autograd.h>
 #include <cairn/ext/parts.h>
 #include <cairn/kw.h>
 #include <math.h>
@@ -66,16 +67,34 @@ static cn_tensor *weights_of(cn_tensor *s, cn_tensor **lse)
   return cn_true_divide(e, cn_where(cn_eq(sum, cn_num(0)), cn_num(1), sum));
 }
 
+/* Dropout of w: (B, H, Tq, Tk). dropped: 0 where a weight goes; NULL: all stay. */
+static cn_tensor *thinned(cn_tensor *w, cn_tensor *dropped, double p)
+{
+  return dropped ? cn_where(cn_ne(dropped, cn_int(0)), cn_mul(w, cn_num(1 / (1 - p))), cn_num(0)) : w;
+}
+
+/* in: query, key, value (with their own heads), mask, dropped. *lse (if wanted): (B, H, Tq, 1) */
+static cn_tensor *by_parts(cn_tensor *const *in, bool causal, double scale, double drop, cn_tensor **lse)
+{
+  int given = in[0]->d.dtype, type = cni_wide_type(given);
+  int64_t heads = cn_size(in[0], 1);
+  cn_tensor *q = cni_in_type(in[0], type), *k = spread_heads(cni_in_type(in[1], type), heads);
+  cn_tensor *v = spread_heads(cni_in_type(in[2], type), heads);
+  cn_tensor *w = weights_of(scores_of(q, k, in[3], causal, scale), lse);
+  return cni_in_type(cn_matmul(thinned(w, in[4], drop), v), given);
+}
+
 /* Gradients wanted of an attention, explicitly; NULL where not wanted. */
 typedef struct gradients {
   cn_tensor *q, *k, *v, *mask;
 } gradients;
 
-/* Operands as given (k, v with their own heads); g: (B, H, Tq, Dv) and g_lse: (B, H, Tq) may be NULL for
+/* in: query, key, value (with their own heads), mask, dropped; g: (B, H, Tq, Dv) and g_lse: (B, H, Tq) may be NULL for
  * zero. */
-static gradients explicit_gradients(cn_tensor *q, cn_tensor *k, cn_tensor *v, cn_tensor *mask, bool causal,
-                                    double scale, cn_tensor *g, cn_tensor *g_lse)
+static gradients explicit_gradients(cn_tensor *const *in, bool causal, double scale, double drop, cn_tensor *g,
+                                    cn_tensor *g_lse)
 {
+  cn_tensor *q = in[0], *k = in[1], *v = in[2];
   int type = cni_wide_type(q->d.dtype);
   int64_t heads = cn_size(k, 1);
   gradients r = {0};
@@ -83,12 +102,12 @@ static gradients explicit_gradients(cn_tensor *q, cn_tensor *k, cn_tensor *v, cn
   k = spread_heads(cni_in_type(k, type), cn_size(q, 1));
   v = spread_heads(cni_in_type(v, type), cn_size(q, 1));
   if (cn_err()) return r;
-  cn_tensor *p = weights_of(scores_of(q, k, mask, causal, scale), NULL);
+  cn_tensor *p = weights_of(scores_of(q, k, in[3], causal, scale), NULL);
   cn_tensor *ds = NULL;
   if (g) {
     g = cni_in_type(g, type);
-    cn_tensor *dp = cn_matmul(g, cni_swapped(v));
-    r.v = gather_heads(cn_matmul(cni_swapped(p), g), heads);
+    cn_tensor *dp = thinned(cn_matmul(g, cni_swapped(v)), in[4], drop);
+    r.v = gather_heads(cn_matmul(cni_swapped(thinned(p, in[4], drop)), g), heads);
     ds = cn_mul(p, cn_sub(dp, cn_sum(cn_mul(p, dp), .dim = CN_INTS(-1), .keepdim = true)));
   }
   if (g_lse) {
@@ -104,7 +123,22 @@ static gradients explicit_gradients(cn_tensor *q, cn_tensor *k, cn_tensor *v, cn
 
 /* ---- sdpa_forward ---- */
 
-enum { CAUSAL = 4, SCALE = 5 }; /* its parameters */
+unsigned cn_attention_begin(unsigned ways)
+{
+  cn_state *s = cni_state();
+  unsigned saved = s->attention;
+  s->attention = ways;
+  return saved;
+}
+void cn_attention_end(unsigned saved) { cni_state()->attention = saved; }
+
+static int no_kernel(void)
+{
+  return cni_fail(CN_ERR_UNSUPPORTED, "scaled_dot_product_attention: No available kernel. Aborting execution. (None of "
+                                      "those that were chosen takes these operands on this device.)");
+}
+
+enum { CAUSAL = 5, SCALE = 6, DROP = 7 }; /* its parameters */
 
 static double scale_or(const cn_value *args, int i, int64_t features)
 {
@@ -147,18 +181,29 @@ static int check_mask(const cn_call *c, const cn_tensor *mask, int ndim, const i
                       cni_shape_text(want, sizeof want, ndim, scores));
 }
 
-/* Four-dimensional operands at in[first..first + 3). */
-static int check_heads(const cn_call *c, int first, const cn_tensor *mask)
+/* Four-dimensional operands at in[first..first + 3); then, at in[rest], the mask and what dropout left. */
+static int check_heads(const cn_call *c, int first, int rest)
 {
+  const cn_tensor *mask = c->in[rest], *dropped = c->in[rest + 1];
   const cn_desc *q = &c->in[first]->d, *k = &c->in[first + 1]->d, *v = &c->in[first + 2]->d;
   if (q->ndim != 4 || k->ndim != 4 || v->ndim != 4 || q->shape[0] != k->shape[0] ||
       k->shape[0] != v->shape[0] || k->shape[1] != v->shape[1] || k->shape[2] != v->shape[2] ||
       q->shape[3] != k->shape[3] || (k->shape[1] ? q->shape[1] % k->shape[1] : q->shape[1]) != 0)
     return shapes_differ(c, first);
+  const int64_t scores[4] = {q->shape[0], q->shape[1], q->shape[2], k->shape[2]};
   int status = check_types(c, first, mask);
-  return status
-             ? status
-             : check_mask(c, mask, 4, (const int64_t[]){q->shape[0], q->shape[1], q->shape[2], k->shape[2]});
+  if (!status && dropped && (!cni_same_shape(dropped->d.ndim, dropped->d.shape, 4, scores) ||
+                             dropped->d.dtype != q->dtype))
+    return cn_call_fail(c, CN_ERR_SHAPE, "dropped must have the scores' shape and query's type");
+  return status ? status : check_mask(c, mask, 4, scores);
+}
+
+/* Has the device a kernel of its own for 16-bit operands? The CPU's, and devices that use that, compute in float32. */
+static bool takes_halves(cn_device device)
+{
+  const cni_opinfo *info = cni_op_by_name("sdpa_forward");
+  int backend = (device >> 8) - 1;
+  return device != CN_CPU && backend >= 0 && info && info->kernels[backend];
 }
 
 /* Gives result i the order of `like`'s memory where that is (B, T, H, D), so that heads can be joined without
@@ -178,7 +223,7 @@ static void follow_heads(cn_call *c, int i, const cn_desc *like)
 static int forward_infer(cn_call *c)
 {
   const cn_desc *q = &c->in[0]->d, *v = &c->in[2]->d;
-  int status = check_heads(c, 0, c->in[3]);
+  int status = check_heads(c, 0, 3);
   if (status) return status;
   const int64_t shape[4] = {q->shape[0], q->shape[1], q->shape[2], v->shape[3]};
   status = cn_call_result(c, 0, q->dtype, 4, shape);
@@ -189,13 +234,17 @@ static int forward_infer(cn_call *c)
 
 static int forward_vjp(cn_vjp *v)
 {
-  cn_tensor *q = v->in[0], *k = v->in[1], *val = v->in[2], *mask = v->in[3];
-  bool causal = cni_arg_bool(v->args, CAUSAL);
-  double scale = scale_or(v->args, SCALE, cn_size(q, 3));
-  if (v->g[0] && !v->g[1] && !cni_recording() && !v->need[3])
-    return cn_sdpa_backward(&v->gin[0], &v->gin[1], &v->gin[2], v->g[0], q, k, val, v->out[0], v->out[1],
-                            mask, .is_causal = causal, .scale = cni_option_float(scale));
-  gradients r = explicit_gradients(q, k, val, mask, causal, scale, v->g[0], v->g[1]);
+  cn_tensor *q = v->in[0], *mask = NULL;
+  bool causal = cni_arg_bool(v->args, CAUSAL), both = v->need[3] && takes_halves(q->d.device);
+  double scale = scale_or(v->args, SCALE, cn_size(q, 3)), drop = cni_arg_float(v->args, DROP);
+  if (v->g[0] && !v->g[1] && !cni_recording() && v->need[3] == both) {
+    cn_sdpa_backward(&v->gin[0], &v->gin[1], &v->gin[2], &mask, v->g[0], q, v->in[1], v->in[2], v->out[0], v->out[1],
+                     v->in[3], v->in[4], .is_causal = causal, .scale = cni_option_float(scale), .dropout_p = drop,
+                     .mask_grad = both);
+    if (both) v->gin[3] = mask;
+    return cn_err();
+  }
+  gradients r = explicit_gradients(v->in, causal, scale, drop, v->g[0], v->g[1]);
   v->gin[0] = r.q;
   v->gin[1] = r.k;
   v->gin[2] = r.v;
@@ -203,26 +252,26 @@ static int forward_vjp(cn_vjp *v)
   return cn_err();
 }
 
+/* Where no kernel takes it. */
 static int forward_decompose(cn_call *c)
 {
-  int given = c->in[0]->d.dtype, type = cni_wide_type(given);
-  int64_t heads = cn_size(c->in[0], 1);
-  cn_tensor *q = cni_in_type(c->in[0], type), *k = spread_heads(cni_in_type(c->in[1], type), heads);
-  cn_tensor *v = spread_heads(cni_in_type(c->in[2], type), heads), *lse = NULL;
+  unsigned ways = cni_state()->attention;
+  if (ways && !(ways & CN_ATTENTION_PARTS)) return no_kernel();
+  cn_tensor *lse = NULL;
   double scale = scale_or(c->args, SCALE, cn_size(c->in[0], 3));
-  cn_tensor *w = weights_of(scores_of(q, k, c->in[3], cni_arg_bool(c->args, CAUSAL), scale), &lse);
-  c->out[0] = cni_in_type(cn_matmul(w, v), given);
+  c->out[0] = by_parts(c->in, cni_arg_bool(c->args, CAUSAL), scale, cni_arg_float(c->args, DROP), &lse);
   c->out[1] = cn_squeeze(lse, .dim = CN_INTS(-1));
   return cn_err();
 }
 
-/* ---- sdpa_backward(grad, query, key, value, output, lse, attn_mask, is_causal, scale) ---- */
+/* ---- sdpa_backward(grad, query, key, value, output, lse, attn_mask, dropped, is_causal, scale, dropout_p,
+ * mask_grad) ---- */
 
-enum { BACKWARD_CAUSAL = 7, BACKWARD_SCALE = 8 }; /* parameters */
+enum { BACKWARD_CAUSAL = 8, BACKWARD_SCALE, BACKWARD_DROP, BACKWARD_MASK }; /* parameters */
 
 static int backward_infer(cn_call *c)
 {
-  int status = check_heads(c, 1, c->in[6]);
+  int status = check_heads(c, 1, 6);
   for (int i = 0; !status && i < 3; i++) {
     const cn_desc *d = &c->in[i + 1]->d;
     status = cn_call_result(c, i, d->dtype, 4, d->shape);
@@ -236,13 +285,15 @@ static int backward_infer(cn_call *c)
       memcmp(out->shape, shape, sizeof shape) != 0 || memcmp(lse->shape, shape, 3 * sizeof *shape) != 0)
     return cn_call_fail(c, CN_ERR_SHAPE,
                         "grad, output and lse must have the shapes of sdpa_forward's results");
-  return CN_OK;
+  const int64_t scores[4] = {q->shape[0], q->shape[1], q->shape[2], v->shape[2]}, none = 0;
+  return cni_arg_bool(c->args, BACKWARD_MASK) ? cn_call_result(c, 3, q->dtype, 4, scores)
+                                              : cn_call_result(c, 3, q->dtype, 1, &none);
 }
 
 /* The weights come from the given lse, so that no softmax is taken again; queries that see no key have none. */
 static int backward_decompose(cn_call *c)
 {
-  double scale = scale_or(c->args, BACKWARD_SCALE, cn_size(c->in[1], 3));
+  double scale = scale_or(c->args, BACKWARD_SCALE, cn_size(c->in[1], 3)), drop = cni_arg_float(c->args, BACKWARD_DROP);
   int given = c->in[1]->d.dtype, type = cni_wide_type(given);
   int64_t all = cn_size(c->in[1], 1), heads = cn_size(c->in[2], 1);
   cn_tensor *g = cni_in_type(c->in[0], type), *q = cni_in_type(c->in[1], type);
@@ -252,10 +303,13 @@ static int backward_decompose(cn_call *c)
   lse = cn_where(cn_eq(lse, cn_num(-INFINITY)), cn_num(0), lse);
   cn_tensor *p = cn_exp(cn_sub(scores_of(q, k, c->in[6], cni_arg_bool(c->args, BACKWARD_CAUSAL), scale), lse));
   cn_tensor *sum = cn_sum(cn_mul(g, out), .dim = CN_INTS(-1), .keepdim = true);
-  cn_tensor *ds = cn_mul(cn_mul(p, cn_sub(cn_matmul(g, cni_swapped(v)), sum)), cn_num(scale));
+  cn_tensor *ds = cn_mul(p, cn_sub(thinned(cn_matmul(g, cni_swapped(v)), c->in[7], drop), sum));
+  if (cni_arg_bool(c->args, BACKWARD_MASK)) c->out[3] = cni_in_type(ds, given);
+  else c->out[3] = cn_empty(CN_SHAPE(0), .dtype = (cn_dtype)given, .device = c->device);
+  ds = cn_mul(ds, cn_num(scale));
   c->out[0] = cni_in_type(cn_matmul(ds, k), given);
   c->out[1] = cni_in_type(gather_heads(cn_matmul(cni_swapped(ds), q), heads), given);
-  c->out[2] = cni_in_type(gather_heads(cn_matmul(cni_swapped(p), g), heads), given);
+  c->out[2] = cni_in_type(gather_heads(cn_matmul(cni_swapped(thinned(p, c->in[7], drop)), g), heads), given);
   return cn_err();
 }
 
@@ -299,17 +353,13 @@ static cn_tensor *as_mask(cn_tensor *mask, int ndim, const int64_t *scores)
                     CN_SHAPE(cni_numel(ndim - 3, scores), last[0], last[1], last[2]));
 }
 
-/* With dropout: the weights must be had. Operands (B, H, T, D). */
-static cn_tensor *with_dropout(cn_tensor *q, cn_tensor *k, cn_tensor *v, cn_tensor *mask, bool causal,
-                               double scale, double p)
+/* What dropout leaves of ones in the place of every score: (B, H, Tq, Tk). */
+static cn_tensor *dropped_ones(const cn_tensor *q, const cn_tensor *k, double p)
 {
-  if (!q || !k || !v) return NULL;
-  k = spread_heads(k, cn_size(q, 1));
-  v = spread_heads(v, cn_size(q, 1));
-  cn_tensor *w = weights_of(scores_of(q, k, mask, causal, scale), NULL);
-  cn_tensor *kept = cn_bernoulli(cn_full_like(w, 1 - p));
-  w = p < 1 ? cn_true_divide(cn_mul(w, kept), cn_num(1 - p)) : cn_mul(w, kept);
-  return cn_matmul(w, v);
+  cn_tensor *made = NULL, *one = cn_ones(CN_SHAPE(1, 1, 1, 1), .dtype = (cn_dtype)q->d.dtype, .device = q->d.device);
+  cn_native_dropout(&made, NULL,
+                    cn_expand(one, CN_SHAPE(q->d.shape[0], q->d.shape[1], q->d.shape[2], k->d.shape[2])), p);
+  return made;
 }
 
 static int check_attention(const cn_call *c)
@@ -324,14 +374,6 @@ static int check_attention(const cn_call *c)
   if (!(p >= 0 && p <= 1))
     return cn_call_fail(c, CN_ERR_VALUE, "dropout_p must be between 0 and 1, but is %g", p);
   return check_types(c, 0, c->in[3]);
-}
-
-/* Has the device a kernel of its own for 16-bit operands? The CPU's, and devices that use that, compute in float32. */
-static bool takes_halves(cn_device device)
-{
-  const cni_opinfo *info = cni_op_by_name("sdpa_forward");
-  int backend = (device >> 8) - 1;
-  return device != CN_CPU && backend >= 0 && info && info->kernels[backend];
 }
 
 /* The result is (B, H, Tq, Dv); the caller's shape is the batch, [heads,] Tq, Dv. */
@@ -356,9 +398,8 @@ static int attention_decompose(cn_call *c)
   if (status) return status;
   cn_tensor *mask = as_mask(c->in[3], n, shape);
   double p = cni_arg_float(c->args, DROPOUT);
-  /* Else the output kept for the gradient is rounded, or the scores of weights that are dropped, and costs it most of
-   * its digits. */
-  if (wide != type && (p > 0 || !takes_halves(q->d.device))) {
+  /* Else the output kept for the gradient is rounded, and costs it most of its digits. */
+  if (wide != type && !takes_halves(q->d.device)) {
     q = cni_in_type(q, wide);
     k = cni_in_type(k, wide);
     v = cni_in_type(v, wide);
@@ -367,14 +408,21 @@ static int attention_decompose(cn_call *c)
   }
   double scale = scale_or(c->args, SDPA_SCALE, q->d.shape[3]);
   shape[n - 1] = v->d.shape[3];
-  if (p > 0) y = with_dropout(q, k, v, mask, causal, scale, p);
-  else cn_sdpa_forward(&y, &lse, q, k, v, mask, .is_causal = causal, .scale = cni_option_float(scale));
+  cn_tensor *dropped = p > 0 && p < 1 ? dropped_ones(q, k, p) : NULL;
+  unsigned ways = cni_state()->attention, fused = q->d.device == CN_CPU ? CN_ATTENTION_CPU : CN_ATTENTION_DEVICE;
+  if (ways && !(ways & fused) && ways & CN_ATTENTION_PARTS)
+    y = by_parts((cn_tensor *const[]){q, k, v, mask, dropped}, causal, scale, p, NULL);
+  else if (ways && !(ways & fused)) return no_kernel();
+  else
+    cn_sdpa_forward(&y, &lse, q, k, v, mask, dropped, .is_causal = causal, .scale = cni_option_float(scale),
+                    .dropout_p = dropped ? p : 0);
+  if (p >= 1) y = cn_mul(y, cn_int(0));
   c->out[0] = cni_in_type(n == 4 ? y : cn_reshape(y, shape, (size_t)n), type);
   return cn_err();
 }
 
 /* The softmax is made again in backward, so every gradient reads all operands and both results. */
-#define SAVED (CN_IN(0) | CN_IN(1) | CN_IN(2) | CN_IN(3) | CN_OUT(0) | CN_OUT(1))
+#define SAVED (CN_IN(0) | CN_IN(1) | CN_IN(2) | CN_IN(3) | CN_IN(4) | CN_OUT(0) | CN_OUT(1))
 
 /* clang-format off */
 const cn_op cni_attention_ops[] = {
@@ -386,17 +434,18 @@ const cn_op cni_attention_ops[] = {
           "is 1 / sqrt(E) unless given. With enable_gqa key and value may have fewer heads, each serving a group. "
           "dropout_p applies whenever it is not 0. Queries that see no key give zeros.",
    .flags = CN_OP_COMPOSITE, .decompose = attention_decompose},
-  {.sig = "sdpa_forward(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, bool is_causal=False, *, "
-          "float? scale=None) -> (Tensor output, Tensor lse) ; nn internal",
+  {.sig = "sdpa_forward(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, Tensor? dropped=None, "
+          "bool is_causal=False, *, float? scale=None, float dropout_p=0) -> (Tensor output, Tensor lse) ; nn internal",
    .doc = "Attention of (B, H, L, E), (B, Hk, S, E) and (B, Hk, S, Ev) with H a multiple of Hk, and the logarithm of "
-          "each query's sum of exponentials, (B, H, L). Memory is linear in L and S.",
+          "each query's sum of exponentials, (B, H, L). dropped: native_dropout of ones, (B, H, L, S), with dropout_p.",
    .infer = forward_infer, .vjp = forward_vjp, .decompose = forward_decompose,
    .needs = {[0] = SAVED, [1] = SAVED, [2] = SAVED, [3] = SAVED}},
   {.sig = "sdpa_backward(Tensor grad, Tensor query, Tensor key, Tensor value, Tensor output, Tensor lse, "
-          "Tensor? attn_mask=None, bool is_causal=False, *, float? scale=None) "
-          "-> (Tensor grad_query, Tensor grad_key, Tensor grad_value) ; nn internal",
-   .doc = "Gradients of sdpa_forward's operands, given its results. Carries no gradient itself: where gradients of "
-          "gradients are recorded, explicit formulas take its place.",
+          "Tensor? attn_mask=None, Tensor? dropped=None, bool is_causal=False, *, float? scale=None, "
+          "float dropout_p=0, bool mask_grad=False) "
+          "-> (Tensor grad_query, Tensor grad_key, Tensor grad_value, Tensor grad_mask) ; nn internal",
+   .doc = "Gradients of sdpa_forward's operands, given its results; that of the mask, (B, H, L, S), is empty unless "
+          "wanted. Carries no gradient itself: where gradients of gradients are recorded, formulas take its place.",
    .flags = CN_OP_NO_GRAD, .infer = backward_infer, .decompose = backward_decompose},
 };
 /* clang-format on */

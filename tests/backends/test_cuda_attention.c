@@ -43,6 +43,9 @@ static const form forms[] = {
     {"large bias (B,H,T,T)", 2, 4, 4, 768, 768, 64, 64, OWN, {2, 4, 768, 768}, true},
     {"large float32 bias (1,H,T,T)", 2, 8, 8, 768, 768, 64, 64, WIDE, {1, 8, 768, 768}, false},
     {"float32 bias (1,H,1,T)", 2, 4, 4, 80, 80, 64, 64, WIDE, {1, 4, 1, 80}, false},
+    {"one query", 2, 4, 4, 1, 131, 64, 64, NONE, {0}, false},
+    {"one query, grouped, bool (B,1,1,T)", 3, 8, 2, 1, 1000, 128, 128, BOOL, {3, 1, 1, 1000}, true},
+    {"one query, bias (1,H,1,T)", 2, 4, 4, 1, 300, 80, 80, OWN, {1, 4, 1, 300}, false},
 };
 
 /* A mask of a form with some keys hidden; hidden: the first row's all. NULL: none. */
@@ -65,18 +68,25 @@ static cn_tensor *mask_of(const form *f, cn_dtype type)
   return cn_cast(bias, f->mask == OWN ? type : CN_F32);
 }
 
-/* out[0]: the result; out[1..4): gradients of query, key, value, for a given gradient. */
-static void attend(cn_tensor **out, const form *f, cn_tensor *const *qkv, cn_tensor *mask, cn_tensor *grad,
-                   cn_device where, cn_dtype type)
+enum { PARTS = 5 }; /* a result, and gradients */
+
+/* out[0]: the result; out[1..5): gradients of query, key, value and, if it is one of numbers, the mask, for a given
+ * gradient. Returns how many there are. */
+static int attend(cn_tensor **out, const form *f, cn_tensor *const *qkv, cn_tensor *mask, cn_tensor *grad,
+                  double dropout, cn_device where, cn_dtype type)
 {
-  cn_tensor *x[3];
+  cn_tensor *x[4];
+  int leaves = 3;
   for (int i = 0; i < 3; i++) x[i] = cn_requires_grad(cn_to_device(cn_cast(qkv[i], type), where), true);
   if (mask) mask = cn_to_device(mask, where);
+  if (mask && f->mask != BOOL) x[leaves++] = mask = cn_requires_grad(cn_detach(mask), true);
+  cn_seed(13);
   out[0] = cn_scaled_dot_product_attention(x[0], x[1], x[2], .attn_mask = mask, .is_causal = f->mask == CAUSAL,
-                                           .enable_gqa = f->h != f->hk);
+                                           .enable_gqa = f->h != f->hk, .dropout_p = dropout);
   cn_backward(cn_sum(cn_mul(out[0], cn_to_device(cn_cast(grad, type), where))));
-  for (int i = 0; i < 3; i++) out[i + 1] = cn_grad_of(x[i]);
+  for (int i = 0; i < leaves; i++) out[i + 1] = cn_grad_of(x[i]);
   fine();
+  return leaves + 1;
 }
 
 /* |a - b| / |a| over all elements */
@@ -90,22 +100,24 @@ static double distance(cn_tensor *a, cn_tensor *b)
   return sqrt(off / (size > 0 ? size : 1));
 }
 
-static void check_form(const form *f, cn_dtype type)
+static void check_form(const form *f, cn_dtype type, double dropout)
 {
-  static const char *const parts[] = {"result", "gradient of query", "gradient of key", "gradient of value"};
+  static const char *const parts[PARTS] = {"result", "gradient of query", "gradient of key", "gradient of value",
+                                           "gradient of mask"};
   cn_scope *s = cn_scope_begin();
   cn_tensor *qkv[3] = {cn_randn(CN_SHAPE(f->b, f->h, f->tq, f->d)), cn_randn(CN_SHAPE(f->b, f->hk, f->tk, f->d)),
                        cn_randn(CN_SHAPE(f->b, f->hk, f->tk, f->dv))};
   cn_tensor *grad = cn_cast(cn_randn(CN_SHAPE(f->b, f->h, f->tq, f->dv)), type), *mask = mask_of(f, type);
-  cn_tensor *want[4], *have[4];
+  cn_tensor *want[PARTS], *have[PARTS];
   for (int i = 0; i < 3; i++) qkv[i] = cn_cast(qkv[i], type); /* what both are given */
   cn_tensor *wide = mask && f->mask == OWN ? cn_cast(mask, CN_F32) : mask;
-  attend(want, f, qkv, wide, grad, CN_CPU, CN_F32);
-  attend(have, f, qkv, mask, grad, gpu, type);
+  attend(want, f, qkv, wide, grad, dropout, CN_CPU, CN_F32);
+  int n = attend(have, f, qkv, mask, grad, dropout, gpu, type);
   double most = type == CN_BF16 ? 1.2e-2 : type == CN_F16 ? 2e-3 : 1e-5;
-  for (int i = 0; i < 4; i++) {
+  for (int i = 0; i < n; i++) {
     double off = distance(want[i], have[i]);
-    if (!(off <= most)) fail_msg("%s, %s, %s: off by %.3g", f->name, cn_dtype_name(type), parts[i], off);
+    if (!(off <= most))
+      fail_msg("%s, %s, dropout %g, %s: off by %.3g", f->name, cn_dtype_name(type), dropout, parts[i], off);
   }
   cn_scope_end(s);
 }
@@ -113,8 +125,10 @@ static void check_form(const form *f, cn_dtype type)
 static void all_forms(cn_dtype type)
 {
   need_gpu();
-  cn_seed(21);
-  for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) check_form(&forms[i], type);
+  for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+    cn_seed(21 + i);
+    check_form(&forms[i], type, 0);
+  }
 }
 
 static void bfloat16(void **state)
@@ -133,22 +147,31 @@ static void float32(void **state)
   all_forms(CN_F32);
 }
 
-/* Masks that never hide a key, however low: a row of them is an even average, not zeros. */
+/* Masks that never hide a key, however low: a row of them is an even average, not zeros. Of both kinds: masks that are
+ * copied, and large ones that are read as they lie. */
 static void lowest_numbers(void **state)
 {
   (void)state;
   need_gpu();
-  cn_scope *s = cn_scope_begin();
-  cn_tensor *q = cn_cast(cn_randn(CN_SHAPE(1, 2, 64, 64)), CN_BF16), *mask = cn_full(CN_SHAPE(64, 64), 0);
-  cn_fill_(cn_select(mask, 0, 3), cn_num(-3.3895314e38)); /* bfloat16's least */
-  cn_fill_(cn_slice(mask, 1, 0, 32), cn_num(-3.3895314e38));
-  mask = cn_cast(mask, CN_BF16);
-  cn_tensor *want = cn_scaled_dot_product_attention(cn_cast(q, CN_F32), cn_cast(q, CN_F32), cn_cast(q, CN_F32),
-                                                    .attn_mask = cn_cast(mask, CN_F32));
-  cn_tensor *x = cn_to_device(q, gpu);
-  double off = distance(want, cn_scaled_dot_product_attention(x, x, x, .attn_mask = cn_to_device(mask, gpu)));
-  if (!(off <= 1.2e-2)) fail_msg("off by %.3g", off);
-  cn_scope_end(s);
+  static const int64_t heads[] = {2, 64};
+  for (int i = 0; i < 2; i++) {
+    cn_scope *s = cn_scope_begin();
+    const int64_t n = i ? 512 : 64;
+    cn_tensor *q = cn_cast(cn_randn(CN_SHAPE(1, heads[i], n, 64)), CN_BF16);
+    cn_tensor *mask = cn_full(CN_SHAPE(1, i ? 64 : 1, n, n), 0);
+    cn_fill_(cn_select(mask, 2, 3), cn_num(-3.3895314e38)); /* bfloat16's least */
+    cn_fill_(cn_slice(mask, 3, 0, 32), cn_num(-3.3895314e38));
+    cn_fill_(cn_select(mask, 2, 5), cn_num(-INFINITY));
+    mask = cn_cast(mask, CN_BF16);
+    cn_tensor *want = cn_scaled_dot_product_attention(cn_cast(q, CN_F32), cn_cast(q, CN_F32), cn_cast(q, CN_F32),
+                                                      .attn_mask = cn_cast(mask, CN_F32));
+    cn_tensor *x = cn_to_device(q, gpu);
+    cn_tensor *have = cn_scaled_dot_product_attention(x, x, x, .attn_mask = cn_to_device(mask, gpu));
+    double off = distance(want, have), row = distance(cn_select(want, 2, 3), cn_select(have, 2, 3));
+    if (!(off <= 1.2e-2 && row <= 1.2e-2)) fail_msg("off by %.3g, the low row by %.3g", off, row);
+    assert_true(cn_item(cn_sum(cn_abs(cn_to_device(cn_select(have, 2, 5), CN_CPU)))) == 0);
+    cn_scope_end(s);
+  }
 }
 
 /* A NaN among the queries is seen, whatever the mask. */
@@ -170,21 +193,15 @@ static void not_a_number(void **state)
   cn_scope_end(s);
 }
 
-/* Dropout draws the CPU's numbers, and 16-bit floats are weighed in float32. */
+/* Dropout draws the CPU's numbers, in every form. */
 static void dropped(void **state)
 {
   (void)state;
   need_gpu();
-  cn_scope *s = cn_scope_begin();
-  cn_tensor *x = cn_cast(cn_randn(CN_SHAPE(2, 3, 96, 64)), CN_BF16), *y[2];
-  for (int where = 0; where < 2; where++) {
-    cn_tensor *here = where ? cn_to_device(x, gpu) : cn_cast(x, CN_F32);
-    cn_seed(13);
-    y[where] = cn_scaled_dot_product_attention(here, here, here, .dropout_p = 0.3, .is_causal = true);
+  for (size_t i = 0; i < sizeof forms / sizeof *forms; i += 2) {
+    cn_seed(40 + i);
+    check_form(&forms[i], CN_BF16, 0.3);
   }
-  double off = distance(y[0], y[1]);
-  if (!(off <= 4e-3)) fail_msg("off by %.3g", off);
-  cn_scope_end(s);
 }
 
 int main(int argc, char **argv)

@@ -120,13 +120,22 @@ static void attention_forms(void **state)
     check(device, f, "plain");
     f.causal = 1;
     check(device, f, "causal");
+    f.drops = 1;
+    check(device, f, "causal, with dropout");
     f.fixed = 1;
+    check(device, f, "causal, with dropout, in order");
+    f.drops = 0;
     check(device, f, "causal, in order");
     f.causal = 0;
     for (int form = 0; form < 8; form++) {
       mask(&f, form % 3 ? CN_BF16 : CN_F32, form & 1, form & 2, form & 4);
       f.fixed = form == i;
       check(device, f, "masked");
+      if (f.tk % CNI_SDPA_PACK) continue; /* by parts */
+      f.gm = 1;
+      f.drops = form & 1;
+      check(device, f, "gradient of the mask");
+      f.gm = f.drops = 0;
     }
   }
   for (int width = 8; width <= 256; width += width < 128 ? 40 : 64) {

@@ -96,7 +96,7 @@ def conv2d_grad_weight(grad, input, weight_size, stride, padding, dilation, grou
     return torch.nn.grad.conv2d_weight(input, weight_size, grad, stride, padding, dilation, groups)
 
 
-def sdpa_forward(query, key, value, attn_mask=None, is_causal=False, scale=None):
+def sdpa_forward(query, key, value, attn_mask=None, dropped=None, is_causal=False, scale=None, dropout_p=0):
     """Output and the logarithm of the sums of exponentials, by the definition."""
     group = query.shape[1] // key.shape[1]
     key, value = key.repeat_interleave(group, 1), value.repeat_interleave(group, 1)
@@ -105,7 +105,8 @@ def sdpa_forward(query, key, value, attn_mask=None, is_causal=False, scale=None)
         scores = scores.masked_fill(torch.ones_like(scores, dtype=torch.bool).tril().logical_not(), -torch.inf)
     if attn_mask is not None:
         scores = scores + attn_mask
-    return scores.softmax(-1) @ value, scores.logsumexp(-1)
+    weights = scores.softmax(-1) if dropped is None else scores.softmax(-1) * (dropped != 0) / (1 - dropout_p)
+    return weights @ value, scores.logsumexp(-1)
 
 
 def recurrent_sequence(input, w_ih, w_hh, h0, b_ih, b_hh, c0, mode, reverse=False, keep=False, batch_sizes=None):

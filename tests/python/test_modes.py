@@ -1,4 +1,4 @@
-"""no_grad, enable_grad, set_grad_enabled and inference_mode: contexts, decorators, generators, threads."""
+"""no_grad, enable_grad, set_grad_enabled and inference_mode: contexts, decorators, generators, threads; sdpa_kernel."""
 import threading
 import unittest
 
@@ -165,6 +165,88 @@ class Modes(unittest.TestCase):
             self.assertTrue(cairn.is_inference_mode_enabled())
         self.assertEqual(seen, [(True, False)])
         self.assertTrue(cairn.is_grad_enabled())
+
+
+class AttentionWays(unittest.TestCase):
+    """sdpa_kernel: the choice holds inside, what is chosen can do it or raises, as in torch on the CPU."""
+
+    def attend(self, m, **options):
+        m.manual_seed(3)
+        x = m.arange(48, dtype=m.float32).reshape(1, 2, 6, 4).mul(0.05).sin().requires_grad_(True)
+        y = m.nn.functional.scaled_dot_product_attention(x, x, x, **options)
+        y.square().sum().backward()
+        return y.detach(), x.grad
+
+    def fails(self, m, backends, **options):
+        with m.nn.attention.sdpa_kernel(backends), self.assertRaises(RuntimeError) as caught:
+            self.attend(m, **options)
+        return str(caught.exception)
+
+    def test_choices_agree(self):
+        for m in LIBRARIES:
+            ways = m.nn.attention.SDPBackend
+            want = self.attend(m, is_causal=True)
+            for choice in (ways.MATH, ways.FLASH_ATTENTION, [ways.MATH, ways.CUDNN_ATTENTION]):
+                with m.nn.attention.sdpa_kernel(choice):
+                    have = self.attend(m, is_causal=True)
+                for a, b in zip(want, have):
+                    self.assertTrue(m.allclose(a, b, rtol=1e-5, atol=1e-6), (m.__name__, choice))
+
+    def test_impossible_ones_raise(self):
+        for m in LIBRARIES:
+            ways = m.nn.attention.SDPBackend
+            self.fails(m, ways.CUDNN_ATTENTION)
+            self.fails(m, [ways.EFFICIENT_ATTENTION, ways.CUDNN_ATTENTION])
+            self.fails(m, [])
+        self.assertIn("No available kernel", self.fails(cairn, ways_of(cairn).FLASH_ATTENTION, dropout_p=0.5))
+        with self.assertRaises(AssertionError):
+            with cairn.nn.attention.sdpa_kernel("math"):
+                pass
+
+    def test_it_ends(self):
+        ways = ways_of(cairn)
+        with cairn.nn.attention.sdpa_kernel(ways.MATH):
+            self.fails(cairn, ways.CUDNN_ATTENTION)
+            self.attend(cairn, dropout_p=0.5)
+        self.attend(cairn)
+
+    def test_first_of_several(self):
+        ways = ways_of(cairn)
+        want = self.attend(cairn)
+        with cairn.nn.attention.sdpa_kernel([ways.MATH, ways.FLASH_ATTENTION], set_priority=True):
+            have = self.attend(cairn)
+        self.assertTrue(cairn.allclose(want[0], have[0], rtol=1e-5, atol=1e-6))
+
+    def test_compiled_functions_know_it(self):
+        ways = ways_of(cairn)
+        fn = cairn.compile(lambda x: cairn.nn.functional.scaled_dot_product_attention(x, x, x))
+        x = cairn.ones(1, 2, 6, 4)
+        fn(x)
+        with cairn.nn.attention.sdpa_kernel(ways.CUDNN_ATTENTION), self.assertRaises(RuntimeError):
+            fn(x)
+
+    def test_dropout_drops_the_share(self):
+        cairn.manual_seed(5)
+        v = cairn.ones(1, 1, 64, 1)
+        y = cairn.nn.functional.scaled_dot_product_attention(cairn.zeros(1, 1, 256, 4), cairn.zeros(1, 1, 64, 4), v,
+                                                             dropout_p=0.25)
+        self.assertAlmostEqual(y.mean().item(), 1, delta=0.02)
+        kept = y.squeeze() * 64 * 0.75
+        self.assertTrue(cairn.allclose(kept, kept.round(), atol=1e-3))
+        leaves = [cairn.randn(1, 2, 3, 4, dtype=cairn.float64, requires_grad=True) for _ in range(3)]
+        leaves.append(cairn.randn(3, 3, dtype=cairn.float64, requires_grad=True))
+
+        def dropped(q, k, v, mask):
+            cairn.manual_seed(1)
+            return cairn.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=0.4)
+
+        self.assertTrue(cairn.autograd.gradcheck(dropped, leaves))
+        gone = cairn.nn.functional.scaled_dot_product_attention(v, v, v, dropout_p=1.0)
+        self.assertEqual(gone.abs().sum().item(), 0)
+
+
+def ways_of(m):
+    return m.nn.attention.SDPBackend
 
 
 if __name__ == "__main__":

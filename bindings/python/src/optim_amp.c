@@ -1,4 +1,4 @@
-/* optim_amp.c: mixed precision (autocast, the scaling of losses) and averages of parameters.
+/* optim_amp.c: mixed precision (autocast, the scaling of losses), ways of attention, and averages of parameters.
  *
  * Place in the flow: beside optim.c; cairn.amp and cairn.optim.swa_utils stand on it. Invariant: every autocast region
  * that begins here ends with the setting that its begin returned. */
@@ -34,6 +34,16 @@ static PyObject *autocast_dtype(PyObject *Py_UNUSED(module), PyObject *host)
   if (on_host < 0) return NULL;
   cn_dtype id = cn_autocast_dtype_on(on_host ? CN_AUTOCAST_CPU : CN_AUTOCAST_DEVICES);
   return id == CN_DTYPE_NONE ? Py_NewRef(Py_None) : cnpy_dtype_of(id);
+}
+
+/* ---- ways of attention ---- */
+
+/* _attention_ways(bits of cn_attention_way) -> the bits before */
+static PyObject *attention_ways(PyObject *Py_UNUSED(module), PyObject *ways)
+{
+  unsigned long value = PyLong_AsUnsignedLong(ways);
+  if (value == (unsigned long)-1 && PyErr_Occurred()) return NULL;
+  return PyLong_FromUnsignedLong(cn_attention_begin((unsigned)value));
 }
 
 /* ---- GradScalerBase ---- */
@@ -181,6 +191,7 @@ static PyMethodDef functions[] = {
   {"_autocast_begin", autocast_begin, METH_VARARGS, "Switches autocast; returns the old setting."},
   {"_autocast_end", autocast_end, METH_O, "The old setting again."},
   {"_autocast_dtype", autocast_dtype, METH_O, "The type that ops compute in; None: autocast is off."},
+  {"_attention_ways", attention_ways, METH_O, "Sets which ways attention may take; returns the old setting."},
   {"_average", average, METH_VARARGS, "One update of averages of a module's parameters."},
   {NULL, NULL, 0, NULL}};
 

@@ -1,9 +1,9 @@
 /* attention.c: attention of 16-bit floats by cuDNN, one kernel each way.
  *
- * Place in the flow: the kernels "sdpa_forward" and "sdpa_backward"; what they refuse (other types, a single query) is
- * left to the decompositions, whose products and softmax run here too. A mask of any type and form becomes numbers
- * that are added to the scores (kernels/mask.cu), copied once however many heads and queries share it. Invariant: a
- * query that sees no key gives zeros, and so do its gradients. */
+ * Place in the flow: the kernels "sdpa_forward" and "sdpa_backward"; what they refuse (other types, gradients of a
+ * single query) is left to the decompositions, whose products and softmax run here too. A mask of any type and form
+ * becomes numbers that are added to the scores (attention_mask.c); what dropout leaves is a tensor that weights are
+ * multiplied by. Invariant: a query that sees no key gives zeros, and so do its gradients. */
 #include "attention.h"
 
 #include <math.h>
@@ -12,13 +12,6 @@
 #ifndef CNI_HAVE_CUDNN_H
 const cn_kernel cni_cuda_attention_kernels[] = {{NULL, NULL, NULL}};
 #else
-
-enum {
-  MASK_WIDTH = 8,       /* as WIDTH in kernels/mask.cu */
-  LARGE_MASK = 1 << 22, /* elements: to copy them would take longer than a launch */
-};
-/* The least number a mask adds: a score and it, and what kernels multiply them by, stay finite. */
-static const float lowest = -0x1p126f;
 
 /* ---- operands ---- */
 
@@ -77,129 +70,11 @@ static cni_attention_form form_of(const cn_desc *q, const cn_desc *k, const cn_d
   return made;
 }
 
+static double number(const cn_value *v) { return v->tag == CN_V_FLOAT ? v->u.f : (double)v->u.i; }
+
 static float scale_of(const cn_value *v, int64_t width)
 {
-  if (v->tag == CN_V_NONE) return (float)(1 / sqrt((double)width));
-  return (float)(v->tag == CN_V_FLOAT ? v->u.f : (double)v->u.i);
-}
-
-/* ---- masks ---- */
-
-/* A mask, and what is added to the scores for it. */
-typedef struct masking {
-  const cn_desc *mask; /* NULL: there is none */
-  int64_t strides[4];  /* over (B, H, Tq, Tk), 0 where it is broadcast */
-  void *added;         /* what is added: the mask itself, or ... */
-  void *bias;          /* ... memory of ours */
-  size_t bytes;
-} masking;
-
-/* As in kernels/mask.cu. */
-typedef struct bias_job {
-  const void *mask;
-  void *bias;
-  int64_t heads, queries, packs, all, keys, strides[4];
-  float lowest;
-} bias_job;
-typedef struct hidden_job {
-  const void *mask;
-  void *lse, *out;
-  int64_t rows, heads, queries, keys, width, strides[4], step[3];
-  float lowest;
-} hidden_job;
-typedef struct stats_job {
-  const void *lse;
-  void *stats;
-  int64_t n;
-  float highest;
-} stats_job;
-
-/* Large masks of numbers are added as they lie, where cuDNN can read them so: it takes infinities, too. A row whose
- * numbers are all near a type's least then counts as hidden, as it does in PyTorch. */
-static bool as_it_lies(const masking *m, const int64_t *size, cni_attention_form *f)
-{
-  const cn_desc *given = m->mask;
-  bool fits = given->dtype != CN_BOOL && given->numel >= LARGE_MASK && f->tk % MASK_WIDTH == 0 && m->strides[3] == 1 &&
-              (uintptr_t)given->data % 16 == 0;
-  for (int i = 0; i < 3; i++) fits = fits && m->strides[i] >= 0 && m->strides[i] % MASK_WIDTH == 0;
-  if (!fits) return false;
-  f->mask = given->dtype;
-  memcpy(f->m, m->strides, sizeof f->m);
-  if (size[0] == 1) f->m[0] = size[1] * size[2] * f->tk;
-  if (size[1] == 1) f->m[1] = size[2] * f->tk;
-  return true;
-}
-
-/* Makes the bias, with as many batches, heads and rows as the mask has, its rows a multiple of 16 bytes apart. */
-static int take_mask(masking *m, cni_cuda_device *d, const char *name, const cn_tensor *mask, cni_attention_form *f)
-{
-  memset(m, 0, sizeof *m);
-  if (!mask) return CN_OK;
-  const cn_desc *given = m->mask = cn_desc_of(mask);
-  int64_t size[4];
-  for (int i = 0; i < 4; i++) {
-    int k = i - (4 - given->ndim);
-    bool own = k >= 0 && given->shape[k] != 1;
-    size[i] = own ? given->shape[k] : 1;
-    m->strides[i] = own ? given->strides[k] : 0;
-  }
-  f->mb = size[0], f->mh = size[1];
-  if (as_it_lies(m, size, f)) {
-    m->added = given->data;
-    return CN_OK;
-  }
-  f->mask = given->dtype == CN_BOOL || given->dtype == CN_BF16 ? CN_BF16 : CN_F32; /* float16 has no such lowest */
-  const int64_t packs = (f->tk + MASK_WIDTH - 1) / MASK_WIDTH, room = packs * MASK_WIDTH;
-  const int64_t strides[4] = {size[1] * size[2] * room, size[2] * room, size[2] > 1 ? room : 0, 1};
-  memcpy(f->m, strides, sizeof strides);
-  m->bytes = cn_element_bytes(f->mask, size[0] * strides[0]);
-  m->added = m->bias = cni_cuda_scratch(d, name, m->bytes);
-  if (!m->bias) return CN_ERR_MEMORY;
-  bias_job job = {.mask = given->data, .bias = m->bias, .heads = size[1], .queries = size[2], .packs = packs};
-  job.all = size[0] * size[1] * size[2] * packs;
-  job.keys = f->tk;
-  job.lowest = lowest;
-  memcpy(job.strides, m->strides, sizeof job.strides);
-  cni_cuda_code code = {.file = "mask.cu", .entry = "mask_bias", .types = {given->dtype, f->mask}};
-  return cni_cuda_run(d, name, &code, cni_cuda_grid_for(d, job.all), &job);
-}
-
-/* After forward: zeros for queries that see no key. */
-static int clear_hidden(const masking *m, cni_cuda_device *d, const char *name, const cni_attention_form *f,
-                        const cn_desc *out, void *lse)
-{
-  if (!m->mask) return CN_OK;
-  hidden_job job = {.mask = m->mask->data,
-                    .lse = lse,
-                    .out = out->data,
-                    .rows = f->b * f->h * f->tq,
-                    .heads = f->h,
-                    .queries = f->tq,
-                    .keys = f->tk,
-                    .width = f->dv,
-                    .lowest = lowest};
-  memcpy(job.strides, m->strides, sizeof job.strides);
-  memcpy(job.step, f->o, sizeof job.step);
-  cni_cuda_code code = {.file = "mask.cu", .entry = "hidden_rows", .types = {m->mask->dtype, f->mask}};
-  return cni_cuda_run(d, name, &code, cni_cuda_grid_for(d, job.rows), &job);
-}
-
-/* Before backward: what is subtracted from the scores; *stats is ours (4 bytes a query), or lse. */
-static int take_stats(void **stats, const masking *m, cni_cuda_device *d, const char *name, const cni_attention_form *f,
-                      void *lse)
-{
-  stats_job job = {lse, NULL, f->b * f->h * f->tq, -lowest};
-  *stats = lse;
-  if (!m->mask) return CN_OK;
-  *stats = job.stats = cni_cuda_scratch(d, name, (size_t)job.n * 4);
-  if (!job.stats) return CN_ERR_MEMORY;
-  cni_cuda_code code = {.file = "mask.cu", .entry = "mask_stats", .types = {m->mask->dtype, f->mask}};
-  return cni_cuda_run(d, name, &code, cni_cuda_grid_for(d, job.n), &job);
-}
-
-static void drop_mask(masking *m, cni_cuda_device *d)
-{
-  if (m->bias) cni_cuda_free(d, m->bias, m->bytes);
+  return (float)(v->tag == CN_V_NONE ? 1 / sqrt((double)width) : number(v));
 }
 
 /* ---- the ops ---- */
@@ -217,6 +92,15 @@ static void bind(operands *o, int64_t uid, void *pointer)
   o->pointers[o->n++] = pointer;
 }
 
+/* What is added to the scores, and what weights are multiplied by. */
+static void bind_mask(operands *o, cni_attention_mask *m, const cni_attention_form *f)
+{
+  if (f->mask) bind(o, CNI_SDPA_MASK, m->added);
+  if (!f->drops) return;
+  bind(o, CNI_SDPA_KEPT, m->dropped);
+  bind(o, CNI_SDPA_RISE, &m->rise);
+}
+
 static int find(cni_dnn_plan *plan, cn_call *c, cni_cuda_device *d, const cni_attention_form *f)
 {
   int status = cni_dnn_find(plan, d, f, sizeof *f, cni_attention_describe);
@@ -224,28 +108,29 @@ static int find(cni_dnn_plan *plan, cn_call *c, cni_cuda_device *d, const cni_at
   return status;
 }
 
-/* sdpa_forward(query, key, value, attn_mask, is_causal, scale) -> (output, lse) */
+/* sdpa_forward(query, key, value, attn_mask, dropped, is_causal, scale, dropout_p) -> (output, lse) */
 static int forward_kernel(cn_call *c)
 {
   const cn_desc *q = cn_desc_of(c->in[0]), *k = cn_desc_of(c->in[1]), *v = cn_desc_of(c->in[2]);
   const cn_desc *out = cn_desc_of(c->out[0]);
   void *lse = cn_desc_of(c->out[1])->data;
   const char *name = cni_cuda_host->op_name(c->op);
-  bool causal = c->args[4].u.i != 0;
+  bool causal = c->args[5].u.i != 0;
   cni_cuda_device *d = cni_cuda_of(c);
   if (!d) return CN_ERR_DEVICE;
   if (!takes(c, q, k, v, c->in[3], causal)) return CN_REFUSED;
   cni_cuda_operand in[3] = {{0}};
   cni_dnn_plan plan;
-  masking mask = {0};
+  cni_attention_mask mask = {0};
   cni_attention_form f = form_of(q, k, v, causal, false);
   if (!strides_of(out, f.o)) return cni_cuda_refuse(c, "a result that cuDNN cannot write");
   int64_t *strides[] = {f.q, f.k, f.v};
   int status = CN_OK;
   for (int i = 0; i < 3 && !status; i++) status = take(&in[i], d, name, cn_desc_of(c->in[i]), strides[i]);
-  if (!status) status = take_mask(&mask, d, name, c->in[3], &f);
+  if (!status) status = cni_attention_take_mask(&mask, d, name, c->in[3], &f);
+  if (!status) status = cni_attention_take_dropped(&mask, d, name, c->in[4], number(&c->args[7]), &f);
   if (!status) status = find(&plan, c, d, &f);
-  float scale = scale_of(&c->args[5], q->shape[3]), hidden = -INFINITY;
+  float scale = scale_of(&c->args[6], q->shape[3]), hidden = -INFINITY;
   operands o = {0};
   bind(&o, CNI_SDPA_Q, in[0].data);
   bind(&o, CNI_SDPA_K, in[1].data);
@@ -254,19 +139,27 @@ static int forward_kernel(cn_call *c)
   bind(&o, CNI_SDPA_STATS, lse);
   bind(&o, CNI_SDPA_SCALE, &scale);
   if (causal) bind(&o, CNI_SDPA_LOWEST, &hidden);
-  if (mask.mask) bind(&o, CNI_SDPA_MASK, mask.added);
+  bind_mask(&o, &mask, &f);
   if (!status) status = cni_dnn_run(d, name, &plan, &(cni_dnn_operands){o.n, o.uids, o.pointers});
-  if (!status) status = clear_hidden(&mask, d, name, &f, out, lse);
+  void *const qkv[] = {in[0].data, in[1].data, in[2].data};
+  if (!status) status = cni_attention_mend(&mask, d, name, &f, qkv, scale, out, lse);
   for (int i = 0; i < 3; i++) cni_cuda_drop(&in[i], d);
-  drop_mask(&mask, d);
+  cni_attention_drop_mask(&mask, d);
   return status;
 }
 
 enum { GRAD, QUERY, KEY, VALUE, OUTPUT, LSE, INPUTS }; /* of sdpa_backward */
+enum { MASK = 6, DROPPED, CAUSAL, SCALE, DROPOUT, MASK_GRAD }; /* its parameters behind those */
+
+/* cuDNN writes gradients of masks in whole packs only. */
+static bool takes_mask_grad(const cn_desc *out, const cni_attention_form *f)
+{
+  return f->tk % CNI_SDPA_PACK == 0 && (uintptr_t)out->data % 16 == 0 && cni_cuda_is_dense(out);
+}
 
 /* Runs backward's plan: f and its operands are ready, stats too. */
 static int run_backward(cn_call *c, cni_cuda_device *d, const cni_attention_form *f, const cni_cuda_operand *in,
-                        void *bias, void *stats)
+                        cni_attention_mask *mask, void *stats)
 {
   const char *name = cni_cuda_host->op_name(c->op);
   cni_dnn_plan plan;
@@ -275,7 +168,7 @@ static int run_backward(cn_call *c, cni_cuda_device *d, const cni_attention_form
   size_t sum_bytes = (size_t)(f->b * f->h * f->tq) * 4, gq_bytes = f->fixed ? 0 : sum_bytes * (size_t)f->d;
   void *sum = cni_cuda_scratch(d, name, sum_bytes), *gq = sum && gq_bytes ? cni_cuda_scratch(d, name, gq_bytes) : NULL;
   if (!sum || (gq_bytes && !gq)) status = CN_ERR_MEMORY;
-  float scale = scale_of(&c->args[8], f->d), hidden = -INFINITY, one = 1;
+  float scale = scale_of(&c->args[SCALE], f->d), hidden = -INFINITY, share = 1 / mask->rise;
   operands o = {0};
   bind(&o, CNI_SDPA_Q, in[QUERY].data);
   bind(&o, CNI_SDPA_K, in[KEY].data);
@@ -286,42 +179,47 @@ static int run_backward(cn_call *c, cni_cuda_device *d, const cni_attention_form
   for (int i = 0; i < 3; i++) bind(&o, CNI_SDPA_GQ + i, cn_desc_of(c->out[i])->data);
   bind(&o, CNI_SDPA_SUM, sum);
   if (gq) bind(&o, CNI_SDPA_GQ_SUM, gq);
+  if (f->gm) bind(&o, CNI_SDPA_GM, cn_desc_of(c->out[3])->data);
   bind(&o, CNI_SDPA_SCALE, &scale);
-  bind(&o, CNI_SDPA_ONE, &one);
+  bind(&o, CNI_SDPA_SHARE, &share);
   if (f->causal) bind(&o, CNI_SDPA_LOWEST, &hidden);
-  if (bias) bind(&o, CNI_SDPA_MASK, bias);
+  bind_mask(&o, mask, f);
   if (!status) status = cni_dnn_run(d, name, &plan, &(cni_dnn_operands){o.n, o.uids, o.pointers});
   if (sum) cni_cuda_free(d, sum, sum_bytes);
   if (gq) cni_cuda_free(d, gq, gq_bytes);
   return status;
 }
 
-/* sdpa_backward(grad, query, key, value, output, lse, attn_mask, is_causal, scale) */
+/* sdpa_backward(grad, query, key, value, output, lse, attn_mask, dropped, is_causal, scale, dropout_p, mask_grad)
+ * -> (gradients of query, key, value, mask) */
 static int backward_kernel(cn_call *c)
 {
   const cn_desc *q = cn_desc_of(c->in[QUERY]), *k = cn_desc_of(c->in[KEY]), *v = cn_desc_of(c->in[VALUE]);
   const char *name = cni_cuda_host->op_name(c->op);
-  bool causal = c->args[7].u.i != 0;
+  bool causal = c->args[CAUSAL].u.i != 0;
   cni_cuda_device *d = cni_cuda_of(c);
   if (!d) return CN_ERR_DEVICE;
-  if (!takes(c, q, k, v, c->in[6], causal)) return CN_REFUSED;
+  if (!takes(c, q, k, v, c->in[MASK], causal)) return CN_REFUSED;
   cni_attention_form f = form_of(q, k, v, causal, true);
+  f.gm = c->args[MASK_GRAD].u.i != 0;
   cni_cuda_operand in[INPUTS] = {{0}};
-  masking mask = {0};
+  cni_attention_mask mask = {0};
   bool fits = strides_of(cn_desc_of(c->out[0]), f.gq) && strides_of(cn_desc_of(c->out[1]), f.gk) &&
               strides_of(cn_desc_of(c->out[2]), f.gv);
+  if (f.gm) fits = fits && takes_mask_grad(cn_desc_of(c->out[3]), &f);
   if (!fits) return cni_cuda_refuse(c, "a result that cuDNN cannot write");
   int64_t *strides[] = {f.go, f.q, f.k, f.v, f.o};
   void *stats = NULL;
   int status = CN_OK;
   for (int i = 0; i < LSE && !status; i++) status = take(&in[i], d, name, cn_desc_of(c->in[i]), strides[i]);
   if (!status) status = cni_cuda_take(&in[LSE], d, name, cn_desc_of(c->in[LSE]), CN_F32);
-  if (!status) status = take_mask(&mask, d, name, c->in[6], &f);
-  if (!status) status = take_stats(&stats, &mask, d, name, &f, in[LSE].data);
-  if (!status) status = run_backward(c, d, &f, in, mask.added, stats);
+  if (!status) status = cni_attention_take_mask(&mask, d, name, c->in[MASK], &f);
+  if (!status) status = cni_attention_take_dropped(&mask, d, name, c->in[DROPPED], number(&c->args[DROPOUT]), &f);
+  if (!status) status = cni_attention_take_stats(&stats, &mask, d, name, &f, in[LSE].data);
+  if (!status) status = run_backward(c, d, &f, in, &mask, stats);
   if (stats && stats != in[LSE].data) cni_cuda_free(d, stats, (size_t)(f.b * f.h * f.tq) * 4);
   for (int i = 0; i < INPUTS; i++) cni_cuda_drop(&in[i], d);
-  drop_mask(&mask, d);
+  cni_attention_drop_mask(&mask, d);
   return status;
 }
 

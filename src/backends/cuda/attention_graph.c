@@ -85,6 +85,15 @@ static int mask_of(const shapes *s)
   return cni_dnn_tensor(s->g, type_of(k->mask), 4, dims, k->m, CNI_SDPA_MASK, CNI_DNN_REAL);
 }
 
+/* (B, H, Tq, Tk) of ours, rows whole packs apart */
+static int packed_scores(const shapes *s, int64_t uid)
+{
+  const cni_attention_form *k = s->k;
+  const int64_t room = cni_attention_room(k), dims[4] = {k->b, k->h, k->tq, k->tk};
+  const int64_t strides[4] = {k->h * k->tq * room, k->tq * room, room, 1};
+  return cni_dnn_tensor(s->g, s->type, 4, dims, strides, uid, CNI_DNN_REAL);
+}
+
 /* scale Q K^T + mask */
 static int product(const shapes *s, int q, int k, int scale)
 {
@@ -108,7 +117,10 @@ static void describe_forward(const shapes *s)
   cni_dnn_pointwise(s->g, CUDNN_POINTWISE_LOG, sum, -1, log, -1, 0);
   cni_dnn_pointwise(s->g, CUDNN_POINTWISE_ADD, most, log, rows(s, CNI_SDPA_STATS), -1, 0);
   int p = scores(s, s->type);
-  cni_dnn_pointwise(s->g, CUDNN_POINTWISE_DIV, e, sum, p, -1, 0);
+  if (k->drops) {
+    int w = apply(s, CUDNN_POINTWISE_MUL, apply(s, CUDNN_POINTWISE_DIV, e, sum), number(s, CNI_SDPA_RISE));
+    cni_dnn_pointwise(s->g, CUDNN_POINTWISE_MUL, w, packed_scores(s, CNI_SDPA_KEPT), p, -1, 0);
+  } else cni_dnn_pointwise(s->g, CUDNN_POINTWISE_DIV, e, sum, p, -1, 0);
   cni_dnn_matmul(s->g, p, v, heads(s, k->o, k->h, k->tq, k->dv, CNI_SDPA_O));
 }
 
@@ -160,16 +172,21 @@ static void describe_backward(const shapes *s)
   int each = dense(s, CUDNN_DATA_FLOAT, k->h, k->tq, k->dv, 0), sum = rows(s, 0), all = rows(s, CNI_SDPA_SUM);
   cni_dnn_pointwise(s->g, CUDNN_POINTWISE_MUL, go, o, each, -1, 0);
   cni_dnn_reduce(s->g, CUDNN_REDUCE_TENSOR_ADD, each, sum);
-  cni_dnn_pointwise(s->g, CUDNN_POINTWISE_MUL, sum, number(s, CNI_SDPA_ONE), all, -1, 0);
+  cni_dnn_pointwise(s->g, CUDNN_POINTWISE_MUL, sum, number(s, CNI_SDPA_SHARE), all, -1, 0);
   int x = product(s, q, kt, scale), stats = rows(s, CNI_SDPA_STATS);
   x = apply(s, CUDNN_POINTWISE_SUB, x, stats);
   if (k->causal) x = causal(s, x);
-  int e = apply(s, CUDNN_POINTWISE_EXP, x, -1);
-  give_keys(s, e, go, k->dv, k->gv, CNI_SDPA_GV);
+  int e = apply(s, CUDNN_POINTWISE_EXP, x, -1), weights = e;
+  int kept = k->drops ? packed_scores(s, CNI_SDPA_KEPT) : -1, rise = k->drops ? number(s, CNI_SDPA_RISE) : -1;
+  if (k->drops) weights = apply(s, CUDNN_POINTWISE_MUL, apply(s, CUDNN_POINTWISE_MUL, e, kept), rise);
+  give_keys(s, weights, go, k->dv, k->gv, CNI_SDPA_GV);
   int g = scores(s, CUDNN_DATA_FLOAT);
   cni_dnn_matmul(s->g, go, vt, g);
-  g = apply(s, CUDNN_POINTWISE_SUB, g, all);
-  g = apply(s, CUDNN_POINTWISE_MUL, apply(s, CUDNN_POINTWISE_MUL, g, e), scale);
+  if (k->drops) g = apply(s, CUDNN_POINTWISE_MUL, g, kept);
+  g = apply(s, CUDNN_POINTWISE_MUL, apply(s, CUDNN_POINTWISE_SUB, g, all), e);
+  if (k->drops) g = apply(s, CUDNN_POINTWISE_MUL, g, rise);
+  if (k->gm) cni_dnn_reduce(s->g, CUDNN_REDUCE_TENSOR_ADD, g, packed_scores(s, CNI_SDPA_GM)); /* in 16 bits only */
+  g = apply(s, CUDNN_POINTWISE_MUL, g, scale);
   give_keys(s, g, q, k->d, k->gk, CNI_SDPA_GK);
   give_queries(s, g, kt);
 }

@@ -19,7 +19,7 @@ typedef struct job {
   double scale;
   cni_cuda_slot fault;
   int32_t bits, aligned;
-  uint32_t kept, unused;
+  uint32_t kept, single;
 } job;
 
 /* Bits of precision of a type that can be drawn; 0 for other types. */
@@ -40,7 +40,7 @@ static int draw(cn_call *c, job *j, const char *entry, const cn_desc *x, unsigne
   cni_cuda_operand ox = {0}, oy = {0}, om = {0};
   if (!d) return CN_ERR_DEVICE;
   if (y->numel == 0) return CN_OK;
-  int status = x ? cni_cuda_take(&ox, d, name, x, y->dtype) : CN_OK;
+  int status = x && !j->single ? cni_cuda_take(&ox, d, name, x, y->dtype) : CN_OK;
   if (!status) status = cni_cuda_room(&oy, d, name, y, 0);
   if (!status && c->nout > 1) status = cni_cuda_room(&om, d, name, cn_desc_of(c->out[1]), 0);
   j->x = ox.data, j->y = oy.data, j->mask = om.data;
@@ -52,6 +52,7 @@ static int draw(cn_call *c, job *j, const char *entry, const cn_desc *x, unsigne
   j->fault = cni_cuda_slot_for(d, name);
   uintptr_t size = cn_element_size(y->dtype), bytes = draws * size;
   j->aligned = ((uintptr_t)j->x | (uintptr_t)j->y) % bytes == 0 && (uintptr_t)j->mask % draws == 0;
+  if (j->single) j->x = x->data;
   cni_cuda_code code = {.file = "random.cu", .entry = entry, .types = {y->dtype}, .exact = true};
   if (!status) status = cni_cuda_run(d, name, &code, cni_cuda_grid_for(d, (j->n + draws - 1) / draws), j);
   cni_cuda_drop(&ox, d);
@@ -176,11 +177,20 @@ static int poisson_kernel(cn_call *c)
   return draw(c, &j, "poisson", x, 1);
 }
 
+/* Is it one number, for all places? */
+static bool is_single(const cn_desc *x)
+{
+  for (int i = 0; i < x->ndim; i++)
+    if (x->shape[i] > 1 && x->strides[i]) return false;
+  return x->device != CN_CPU && !x->weak;
+}
+
 /* native_dropout(input, p) -> (output, mask) */
 static int dropout_kernel(cn_call *c)
 {
   double keep = 1 - (c->args[1].tag == CN_V_FLOAT ? c->args[1].u.f : (double)c->args[1].u.i);
-  job j = {.scale = 1 / keep, .kept = (uint32_t)ceil((double)(float)keep * 0x1p24)};
+  job j = {.scale = 1 / keep, .kept = (uint32_t)ceil((double)(float)keep * 0x1p24),
+           .single = is_single(cn_desc_of(c->in[0]))};
   return draw(c, &j, "dropout", cn_desc_of(c->in[0]), pack_of(cn_desc_of(c->out[0])->dtype));
 }
 

@@ -5,7 +5,7 @@ import contextlib
 from enum import Enum
 from typing import Iterator, Sequence
 
-from .._arguments import only_speed
+from .. import _C
 
 __all__ = ("SDPBackend", "sdpa_kernel")
 
@@ -21,14 +21,29 @@ class SDPBackend(Enum):
     OVERRIDEABLE = 4
 
 
+_PARTS, _CPU, _DEVICE, _NONE = 1, 2, 4, 8  # cn_attention_way; the last: none of them
+# Where a device has a fused kernel, it is what each of the three names stands for; on the CPU, as in torch, one does.
+_WAYS = {SDPBackend.MATH: _PARTS, SDPBackend.FLASH_ATTENTION: _CPU | _DEVICE,
+         SDPBackend.EFFICIENT_ATTENTION: _DEVICE, SDPBackend.CUDNN_ATTENTION: _DEVICE}
+
+
 @contextlib.contextmanager
 def sdpa_kernel(backends: SDPBackend | Sequence[SDPBackend], set_priority: bool = False) -> Iterator[None]:
-    """Says which kernels may compute attention inside. The library has one for each device and takes that, with a
-    warning; results of torch's kernels differ by rounding only."""
-    for backend in [backends] if isinstance(backends, SDPBackend) else backends:
+    """Says which kernels may compute attention inside: MATH is plain products and a softmax, the others are the
+    device's fused kernel, which never holds all scores. Where none of them takes the operands, attention raises. With
+    set_priority the first one is taken if it can be."""
+    chosen = [backends] if isinstance(backends, SDPBackend) else list(backends)
+    for backend in chosen:
         if not isinstance(backend, SDPBackend):
             raise AssertionError(f"Backend must be an instance of SDPBackend or a list of SDPBackend instances, got "
                                  f"{backend!r}")
-    only_speed("sdpa_kernel", backends=backends)
-    only_speed("sdpa_kernel", False, set_priority=set_priority)
-    yield
+    if set_priority and chosen and chosen[0] is SDPBackend.MATH:
+        chosen = chosen[:1]  # it always can
+    ways = 0
+    for backend in chosen:
+        ways |= _WAYS.get(backend, 0)
+    saved = _C._attention_ways(ways or _NONE)
+    try:
+        yield
+    finally:
+        _C._attention_ways(saved)

@@ -446,13 +446,15 @@ static int begin(attention *t, cn_tensor *const *in, const cn_tensor *mask, bool
   return status;
 }
 
-/* sdpa_forward(query, key, value, attn_mask, is_causal, scale) -> (output, lse) */
+/* sdpa_forward(query, key, value, attn_mask, dropped, is_causal, scale, dropout_p) -> (output, lse) */
 static int forward_kernel(cn_call *c)
 {
+  c->refusal = "dropout";
+  if (c->in[4]) return CN_REFUSED;
   attention t;
   temporaries x = {0};
   const cn_desc *out = cn_desc_of(c->out[0]);
-  int status = begin(&t, c->in, c->in[3], c->args[4].u.i != 0, &c->args[5], &x);
+  int status = begin(&t, c->in, c->in[3], c->args[5].u.i != 0, &c->args[6], &x);
   t.lse = *cn_desc_of(c->out[1]);
   if (!status) status = result(&t.out, out, t.lse.dtype, &x);
   if (!status) {
@@ -465,13 +467,16 @@ static int forward_kernel(cn_call *c)
   return status;
 }
 
-/* sdpa_backward(grad, query, key, value, output, lse, attn_mask, is_causal, scale) -> (gq, gk, gv) */
+/* sdpa_backward(grad, query, key, value, output, lse, attn_mask, dropped, is_causal, scale, dropout_p, mask_grad)
+ * -> (gq, gk, gv, gm) */
 static int backward_kernel(cn_call *c)
 {
+  c->refusal = "dropout, or the gradient of a mask";
+  if (c->in[7] || c->args[11].u.i) return CN_REFUSED;
   attention t;
   temporaries x = {0};
   cn_desc *gradient[3] = {&t.gq, &t.gk, &t.gv};
-  int status = begin(&t, c->in + 1, c->in[6], c->args[7].u.i != 0, &c->args[8], &x);
+  int status = begin(&t, c->in + 1, c->in[6], c->args[8].u.i != 0, &c->args[9], &x);
   int dtype = t.f64 ? CN_F64 : CN_F32;
   if (!status) status = operand(&t.g, cn_desc_of(c->in[0]), dtype, &x);
   if (!status) status = operand(&t.out, cn_desc_of(c->in[4]), dtype, &x);

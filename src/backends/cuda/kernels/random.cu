@@ -46,7 +46,7 @@ struct random_job {
   f64 scale;
   fault_slot fault;
   i32 bits, aligned; /* of a uniform float32 draw; V elements of each operand can be moved at once */
-  u32 kept, unused;  /* dropout: of 2^24 draws, so many keep an element */
+  u32 kept, single;  /* dropout: of 2^24 draws, so many keep an element; is its input one number for all? */
 };
 
 /* Elements of 32-bit draws that a thread makes at a time. */
@@ -183,12 +183,13 @@ KERNEL(dropout, random_job)
     pack<T0, V> x, v;
     pack<b8, V> mask;
     const bool whole = p.aligned && V * c + V <= p.n;
-    if (whole) x = *(const pack<T0, V> *)(p.x + V * c);
+    if (whole && !p.single) x = *(const pack<T0, V> *)(p.x + V * c);
     words_of_pack(s, c, w);
 #pragma unroll
     for (int k = 0; k < V; k++) {
       const bool keep = w[k] >> 8 < p.kept;
-      if (!whole) x.v[k] = V * c + k < p.n ? p.x[V * c + k] : put<T0>(0);
+      if (p.single) x.v[k] = p.x[0];
+      else if (!whole) x.v[k] = V * c + k < p.n ? p.x[V * c + k] : put<T0>(0);
       mask.v[k] = b8{keep};
       v.v[k] = put<T0>((A)get(x.v[k]) * ((A)keep * scale));
     }
