@@ -24,6 +24,8 @@
 #include "simt_driver.h"
 
 enum { MOST_THREADS = 1024, STACK = 256 << 10, UNITS = 4, DYNAMIC = 256 << 10, MODULE = 1 << 20 };
+/* Dynamic shared memory that kernels have as they are, beside what their text declares, and that they may ask for. */
+enum { OWN_DYNAMIC = 40 << 10, MOST_DYNAMIC = 226 << 10, ASKED = 1024 };
 #define EXPORT __attribute__((visibility("default")))
 
 /* ---- threads of a block ---- */
@@ -135,12 +137,28 @@ typedef struct launch {
 } launch;
 
 EXPORT int simt_launches; /* so far: tests read it (dlsym) */
+
+/* What kernels asked for. */
+static struct asked {
+  CUfunction f;
+  size_t bytes;
+} asked[ASKED];
+
+static struct asked *asked_by(CUfunction f)
+{
+  int i = 0;
+  while (i < ASKED - 1 && asked[i].f && asked[i].f != f) i++;
+  asked[i].f = f;
+  return &asked[i];
+}
+static bool may_have(CUfunction f, size_t bytes) { return bytes <= OWN_DYNAMIC || bytes <= asked_by(f)->bytes; }
+
 static CUresult run_launch(const launch *l)
 {
   __atomic_add_fetch(&simt_launches, 1, __ATOMIC_RELAXED);
   unsigned gx = l->grid.x, gy = l->grid.y, gz = l->grid.z, bx = l->threads;
   void *arguments[] = {l->argument};
-  if (bx > MOST_THREADS || l->shared > DYNAMIC || !gx || !gy || !gz) return CUDA_ERROR_INVALID_VALUE;
+  if (bx > MOST_THREADS || !may_have(l->f, l->shared) || !gx || !gy || !gz) return CUDA_ERROR_INVALID_VALUE;
   CUresult result = CUDA_SUCCESS;
   pthread_mutex_lock(&lock);
   if (!stacks)
@@ -425,8 +443,10 @@ EXPORT CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t n, C
 }
 EXPORT CUresult cuFuncSetAttribute(CUfunction f, CUfunction_attribute a, int value)
 {
-  (void)f, (void)a;
-  return value <= DYNAMIC ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  if (a != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES) return CUDA_SUCCESS;
+  if (value > MOST_DYNAMIC) return CUDA_ERROR_INVALID_VALUE;
+  asked_by(f)->bytes = (size_t)value;
+  return CUDA_SUCCESS;
 }
 
 /* A pattern for mkstemp, where TMPDIR says. */

@@ -283,14 +283,20 @@ static CUresult launch_early(CUfunction function, const cni_cuda_grid *grid, CUs
   return cni_cuda_graphs()->cuLaunchKernelEx(&config, function, arguments, NULL);
 }
 
+/* 48 KB are every kernel's, what its text declares among them. */
+enum { OWN_SHARED = 32 << 10 };
+
 int cni_cuda_launch(cni_cuda_device *d, const char *name, CUfunction function, cni_cuda_grid grid, void *argument)
 {
   const cni_cuda_driver_table *cu = cni_cuda_driver();
   void *arguments[] = {argument};
   CUresult result = CUDA_SUCCESS;
   if (cni_cuda_looks()) return CN_OK;
-  if (grid.shared > 48 << 10) /* more than every architecture has must be asked for */
+  if (grid.shared > OWN_SHARED) /* more than every architecture has must be asked for */
     result = cu->cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)grid.shared);
+  if (result == CUDA_SUCCESS && grid.rooms)
+    result = cu->cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT,
+                                    CU_SHAREDMEM_CARVEOUT_MAX_SHARED);
   if (result == CUDA_SUCCESS && begins_early(d, &grid)) {
     cni_cuda_now(d)->early = true;
     result = launch_early(function, &grid, cni_cuda_now(d)->stream, arguments);

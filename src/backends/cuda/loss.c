@@ -9,37 +9,43 @@
 
 /* FEW: rows that one block takes, a warp each if it can; SOME: rows that each block may count; RESIDENT: threads of a
  * multiprocessor, as the bounds of loss_rows have it. */
-enum { JOIN_THREADS = 1024, FEW = 64, SOME = 1024, WARP = 32, RESIDENT = 1024 };
+enum { JOIN_THREADS = 1024, FEW = 64, SOME = 1024, WARP = 32, RESIDENT = 1024, PACKS = 4 };
 
 /* As in kernels/loss.cu. */
 typedef struct job {
   const void *x;
   const void *target;
-  void *lse, *losses, *loss;
+  void *lse, *parts, *loss;
   const void *g;
   void *y;
   void *count;
   int64_t rows, n, ignore;
-  int32_t aligned, reduce, mean, joins, stash, unused;
+  int32_t aligned, reduce, mean, blocks, stash, unused;
   cni_cuda_slot fault;
 } job;
 
-static cni_cuda_rows plan_of(const cni_cuda_device *d, const job *j, int type)
+static cni_cuda_rows plan_of(const job *j, int type)
 {
   const void *pointers[] = {j->x, j->y};
-  return cni_cuda_rows_plan(d, j->rows, j->n, type, type, 1, pointers, 2);
+  return cni_cuda_rows_plan(j->rows, j->n, type, type, 1, PACKS, pointers, 2);
 }
 
-static int launch_rows(cni_cuda_device *d, const char *name, job *j, const char *entry, int type, int loss)
+/* How loss_rows is run: few rows by one block, a warp each, if they can be. */
+static cni_cuda_rows forward_plan(const cni_cuda_device *d, const job *j, int type)
 {
-  cni_cuda_rows r = plan_of(d, j, type);
-  cni_cuda_code code = {.file = "loss.cu", .entry = entry, .types = {type, loss}};
-  if (j->joins) {
+  cni_cuda_rows r = plan_of(j, type);
+  if (j->reduce && j->rows <= FEW && r.packs > 0) {
     r.grid.x = 1;
     while (r.grid.threads < JOIN_THREADS && r.grid.threads < j->rows * WARP) r.grid.threads *= 2;
   }
-  if (j->y) r.grid.shared = 0; /* rows are gone over once, without waiting for any of it */
-  else cni_cuda_rows_ahead(&r, d, 1, (int64_t)cn_element_bytes(type, j->n), 16, RESIDENT);
+  cni_cuda_rows_ahead(&r, d, 1, (int64_t)cn_element_bytes(type, j->n), 16, RESIDENT);
+  return r;
+}
+
+static int launch_rows(cni_cuda_device *d, const char *name, job *j, const char *entry, int type, int loss,
+                       cni_cuda_rows r)
+{
+  cni_cuda_code code = {.file = "loss.cu", .entry = entry, .types = {type, loss}};
   code.number = r.packs;
   code.threads = r.grid.threads;
   code.form = r.form;
@@ -52,6 +58,14 @@ static int launch_join(cni_cuda_device *d, const char *name, job *j, int type, i
 {
   cni_cuda_code code = {.file = "loss.cu", .entry = "loss_join", .types = {type, loss}, .threads = JOIN_THREADS};
   return cni_cuda_run(d, name, &code, (cni_cuda_grid){1, 1, JOIN_THREADS, 0}, j);
+}
+
+/* Before backward: how many of many rows count. */
+static int launch_count(cni_cuda_device *d, const char *name, job *j, int type, int loss)
+{
+  cni_cuda_code code = {.file = "loss.cu", .entry = "loss_count", .types = {type, loss}};
+  int status = cni_cuda_zero(d, j->count, 8);
+  return status ? status : cni_cuda_run(d, name, &code, cni_cuda_grid_for(d, j->rows), j);
 }
 
 /* cross_entropy_rows(input, target, ignore_index, reduction, wide) -> (loss, lse) */
@@ -72,16 +86,18 @@ static int forward_kernel(cn_call *c)
   j.lse = cn_desc_of(c->out[1])->data;
   j.loss = loss->data;
   j.fault = cni_cuda_slot_for(d, name);
-  size_t bytes = (size_t)j.rows * 8;
   int status = cni_cuda_take(&ox, d, name, x, 0);
   if (!status) status = cni_cuda_take(&ot, d, name, cn_desc_of(c->in[1]), CN_I64);
-  if (!status && j.reduce && !(j.losses = cni_cuda_scratch(d, name, bytes))) status = CN_ERR_MEMORY;
   j.x = ox.data;
   j.target = ot.data;
-  j.joins = j.reduce && j.rows && j.rows <= FEW && plan_of(d, &j, x->dtype).packs > 0; /* rows of a warp */
-  if (!status && j.rows) status = launch_rows(d, name, &j, "loss_rows", x->dtype, loss->dtype);
-  if (!status && j.reduce && !j.joins) status = launch_join(d, name, &j, x->dtype, loss->dtype);
-  if (j.losses) cni_cuda_free(d, j.losses, bytes);
+  cni_cuda_rows r = forward_plan(d, &j, x->dtype);
+  j.blocks = (int32_t)r.grid.x;
+  bool joins = j.reduce && j.blocks != 1;
+  size_t bytes = (size_t)j.blocks * 16;
+  if (!status && joins && !(j.parts = cni_cuda_scratch(d, name, bytes))) status = CN_ERR_MEMORY;
+  if (!status && j.rows) status = launch_rows(d, name, &j, "loss_rows", x->dtype, loss->dtype, r);
+  if (!status && joins) status = launch_join(d, name, &j, x->dtype, loss->dtype);
+  if (j.parts) cni_cuda_free(d, j.parts, bytes ? bytes : 1);
   cni_cuda_drop(&ox, d);
   cni_cuda_drop(&ot, d);
   return status;
@@ -112,8 +128,10 @@ static int backward_kernel(cn_call *c)
   bool counts = j.mean && j.rows > SOME;
   if (!status && counts && !(j.count = cni_cuda_scratch(d, name, 8))) status = CN_ERR_MEMORY;
   j.g = og.data, j.x = ox.data, j.target = ot.data, j.lse = ol.data, j.y = oy.data;
-  if (!status && counts) status = launch_join(d, name, &j, x->dtype, loss);
-  if (!status) status = launch_rows(d, name, &j, "loss_grad", x->dtype, loss);
+  if (!status && counts) status = launch_count(d, name, &j, x->dtype, loss);
+  cni_cuda_rows r = plan_of(&j, x->dtype);
+  r.grid.shared = 0; /* rows are gone over once, without waiting for any of it */
+  if (!status) status = launch_rows(d, name, &j, "loss_grad", x->dtype, loss, r);
   if (j.count) cni_cuda_free(d, j.count, 8);
   cni_cuda_drop(&og, d);
   cni_cuda_drop(&ox, d);

@@ -2,7 +2,6 @@
  *
  * Place in the flow: launches of kernels/norm.cu over rows of normalized_shape. Invariant: weight and bias come in one
  * type; rows are row-major, or copied so; what is added and what results is of the rows' type, or a smaller one. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "plugin.h"
@@ -12,6 +11,8 @@ enum { PIECES_PER_UNIT = 6, LEAST_ROWS = 32, SUM_THREADS = 128, WARP = 32 };
 /* Threads that a multiprocessor runs at once, as the bounds there have it: of norm_forward; where packs of a warp's
  * rows are taken apart, and of norm_backward and norm_backward_all; where their sums take more registers. */
 enum { RESIDENT = 1024, LEAN_RESIDENT = 768, FEW_RESIDENT = 512, LEAST_RESIDENT = 384, LEAN_PACKS = 4 };
+/* Packs of a thread of a block: forward, and where it has sums of columns, too. */
+enum { PACKS = 4, FEW_PACKS = 2 };
 
 /* As in kernels/norm.cu. */
 typedef struct job {
@@ -43,7 +44,8 @@ static cni_cuda_code code_of(const call *c, const char *entry)
 static cni_cuda_rows plan(const call *c, const job *j, int inputs)
 {
   const void *pointers[] = {j->x, j->g, j->w, j->b, j->y, j->add, j->sum};
-  cni_cuda_rows r = cni_cuda_rows_plan(c->d, j->rows, j->n, c->x_type, c->x_type, inputs, pointers, 7);
+  cni_cuda_rows r = cni_cuda_rows_plan(j->rows, j->n, c->x_type, c->x_type, inputs, inputs > 1 ? FEW_PACKS : PACKS,
+                                       pointers, 7);
   /* A pack of weights may be wider than 16 bytes, and then must lie so. */
   size_t wide = cn_element_size(c->w_type) / cn_element_size(c->x_type);
   if (wide > 1)
@@ -51,12 +53,14 @@ static cni_cuda_rows plan(const call *c, const job *j, int inputs)
   return r;
 }
 
-/* Lets rows be asked for ahead, or, where something is added (more memory is under way then), only makes groups few. */
+/* Are rows asked for ahead? Where something is added to rows of 32 bits, enough is under way without. */
+static bool asks(const call *c) { return !c->adds || cn_element_size(c->x_type) < 4; }
+
+/* Lets rows be asked for ahead, or only makes groups few. */
 static void take_turns(const call *c, const job *j, cni_cuda_rows *r, int inputs, int resident)
 {
   size_t bytes = cn_element_bytes(c->x_type, j->n) + (inputs > 1 ? cn_element_bytes(c->g_type, j->n) : 0);
-  const char *e = getenv("CAIRN_ROWS_ADDS");
-  if (!c->adds || (e && e[0] == '1')) {
+  if (asks(c)) {
     cni_cuda_rows_ahead(r, c->d, inputs, (int64_t)bytes, 16, resident);
     return;
   }
@@ -104,9 +108,8 @@ static bool is_wider(const cn_desc *d, const cn_desc *than)
 static int launch_forward(const call *k, job *j)
 {
   cni_cuda_rows r = plan(k, j, 1);
-  const char *e = getenv("CAIRN_ROWS_ADDS");
   int resident = is_even(&r) || r.packs <= 0 ? RESIDENT : LEAN_RESIDENT;
-  if (!k->adds || (e && e[0] == '1')) take_turns(k, j, &r, k->adds && r.packs ? 2 : 1, resident);
+  if (asks(k)) take_turns(k, j, &r, k->adds && r.packs ? 2 : 1, resident);
   return launch_rows(k, j, "norm_forward", r);
 }
 

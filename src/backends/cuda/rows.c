@@ -6,13 +6,15 @@
 enum {
   WARP = 32,
   WARP_ELEMENTS = 1024,      /* rows up to this long fall to a warp, or a part of one */
-  BLOCK_PACKS = 4,           /* of a thread of a block that keeps rows by pack, of all inputs together, at most */
-  BLOCK_FEW = 2,             /* ... where a block of at most BLOCK_MOST threads will do */
   BLOCK_LEAST = 64,          /* threads */
   BLOCK_MOST = 512,
-  STASH_MOST = 200 << 10,    /* bytes of shared memory for rows */
-  UNDER_WAY = 40 << 10,      /* bytes that a multiprocessor should be waiting for */
+  BLOCK_LONG = 1024,         /* threads for rows that leave no room for another block's */
+  STASH_MOST = 225 << 10,    /* bytes of shared memory for rows, of a block */
+  UNIT_MOST = 228 << 10,     /* ... of a multiprocessor, with what blocks need besides */
+  BESIDES = 2 << 10,
+  UNDER_WAY = 24 << 10,      /* bytes that a multiprocessor should be waiting for */
   MOST_AHEAD = 3,            /* rows */
+  MOST_BLOCKS = 1 << 30,
   LANES_BIT = 4,             /* in FORM of kernels/rows.cuh */
   AHEAD_BIT = 8
 };
@@ -20,13 +22,21 @@ enum {
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t parts(int64_t n, int64_t size) { return (n + size - 1) / size; }
 
-cni_cuda_rows cni_cuda_rows_plan(const cni_cuda_device *d, int64_t rows, int64_t n, int from, int to, int inputs,
+/* Bytes of shared memory that keep a row of n elements of each input. */
+static int64_t stash(int64_t n, const cni_cuda_rows *r, int64_t vector, int64_t size, int inputs)
+{
+  int64_t each = vector * r->grid.threads;
+  return parts(n, each) * each * size * inputs;
+}
+
+cni_cuda_rows cni_cuda_rows_plan(int64_t rows, int64_t n, int from, int to, int inputs, int most,
                                  const void *const *pointers, int npointers)
 {
+  const char *few = getenv("CAIRN_ROWS_PACKS");
+  if (few && few[0] == '2') most = 2;
   int64_t size = (int64_t)cn_element_size(from), out = (int64_t)cn_element_size(to);
   int64_t vector = 16 / (size > out ? size : out);
   cni_cuda_rows r = {.aligned = true};
-  int64_t most_packs = BLOCK_PACKS / inputs;
   for (int i = 0; i < npointers; i++) r.aligned = r.aligned && (uintptr_t)pointers[i] % 16 == 0;
   if (r.aligned && n % vector == 0) r.form = CNI_ROWS_EVEN;
   n += n % vector ? vector - 1 : 0; /* rows begin anywhere in a pack */
@@ -38,32 +48,39 @@ cni_cuda_rows cni_cuda_rows_plan(const cni_cuda_device *d, int64_t rows, int64_t
     while (lanes / 2 * vector >= n && lanes > 1) lanes /= 2, halvings++;
     r.form |= (int)halvings << LANES_BIT;
     r.grid.x = parts(rows, CNI_CUDA_THREADS / lanes);
-  } else if (n <= BLOCK_MOST * most_packs * vector) {
+  } else if (n <= BLOCK_MOST * most * vector) {
     r.grid.threads = BLOCK_LEAST;
-    while (r.grid.threads < BLOCK_MOST && r.grid.threads * BLOCK_FEW * vector < n) r.grid.threads *= 2;
+    while (r.grid.threads < BLOCK_MOST && r.grid.threads * most * vector < n) r.grid.threads *= 2;
     r.packs = (int)-parts(n, r.grid.threads * vector);
   } else {
     r.grid.threads = BLOCK_MOST;
-    int64_t each = vector * r.grid.threads, bytes = parts(n, each) * each * size * inputs;
+    if (stash(n, &r, vector, size, inputs) * 2 > UNIT_MOST - 2 * BESIDES) r.grid.threads = BLOCK_LONG;
+    int64_t bytes = stash(n, &r, vector, size, inputs);
     r.grid.shared = bytes <= STASH_MOST ? (size_t)bytes : 0;
-    r.grid.x = least(rows, (int64_t)d->units * 16);
+    if (!r.grid.shared) r.grid.threads = BLOCK_MOST;
   }
+  r.grid.x = least(r.grid.x, MOST_BLOCKS);
   return r;
 }
 
 void cni_cuda_rows_ahead(cni_cuda_rows *r, const cni_cuda_device *d, int inputs, int64_t bytes, int place, int resident)
 {
+  const char *e = getenv("CAIRN_ROWS_RESIDENT");
+  if (e && e[0] == '1' && resident == 1024) resident = 1280;
   int64_t blocks = resident / r->grid.threads;
+  e = getenv("CAIRN_ROWS_AHEAD");
+  if (e && e[0] == 'o') return;
   if (r->packs) {
     int64_t lanes = WARP >> (r->form >> LANES_BIT & 7), groups = r->packs > 0 ? r->grid.threads / lanes : 1;
     int64_t ahead = least(parts(UNDER_WAY, groups * (blocks > 0 ? blocks : 1) * bytes), MOST_AHEAD);
-    const char *e = getenv("CAIRN_ROWS_AHEAD");
     if (e) ahead = least(ahead, e[0] - '0');
     int64_t slot = (int64_t)abs(r->packs) * r->grid.threads * place * inputs;
     while (ahead && slot * (ahead + 1) > STASH_MOST) ahead--;
     r->form |= (int)ahead << AHEAD_BIT;
     r->grid.shared = ahead ? (size_t)(slot * (ahead + 1)) : 0;
   }
-  if (r->grid.shared) blocks = least(blocks, (int64_t)(STASH_MOST / r->grid.shared));
+  if (r->grid.shared) blocks = least(blocks, (int64_t)(UNIT_MOST / (r->grid.shared + BESIDES)));
+  e = getenv("CAIRN_ROWS_CARVE");
+  r->grid.rooms = r->grid.shared && !(e && e[0] == '0');
   r->grid.x = least(r->grid.x, (int64_t)d->units * (blocks > 0 ? blocks : 1));
 }

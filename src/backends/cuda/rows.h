@@ -14,8 +14,9 @@ typedef struct cni_cuda_rows {
 enum { CNI_ROWS_EVEN = 1 }; /* of form */
 
 /* For `rows` rows of n elements of the types `from` (`inputs` of them are kept) and `to`: a group of threads for each
- * row. pointers: the first elements of every operand, NULL where there is none. */
-cni_cuda_rows cni_cuda_rows_plan(const cni_cuda_device *d, int64_t rows, int64_t n, int from, int to, int inputs,
+ * row, where a thread of a block has at most `most` packs of each input. pointers: the first elements of every operand,
+ * NULL where there is none. */
+cni_cuda_rows cni_cuda_rows_plan(int64_t rows, int64_t n, int from, int to, int inputs, int most,
                                  const void *const *pointers, int npointers);
 /* Few groups that take rows in turn and ask for the next ones ahead: as many as a multiprocessor runs at once, which
  * is `resident` threads, as the kernel's bounds have it. bytes: of a row of all inputs; place: of a pack. */

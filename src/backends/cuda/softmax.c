@@ -15,7 +15,7 @@ typedef struct job {
   int32_t aligned, stash;
 } job;
 
-enum { RESIDENT = 1024, FEW_RESIDENT = 768 }; /* threads of a multiprocessor, as the bounds there have it */
+enum { RESIDENT = 1024, FEW_RESIDENT = 768, PACKS = 4 }; /* threads of a multiprocessor, as the bounds there have it */
 
 static int launch(cni_cuda_device *d, const char *name, job *j, const char *kind, int from, int to)
 {
@@ -25,7 +25,7 @@ static int launch(cni_cuda_device *d, const char *name, job *j, const char *kind
     return cni_cuda_run(d, name, &code, cni_cuda_grid_for(d, j->rows), j);
   }
   const void *pointers[] = {j->x, j->b, j->y};
-  cni_cuda_rows r = cni_cuda_rows_plan(d, j->rows, j->n, from, to, inputs, pointers, 3);
+  cni_cuda_rows r = cni_cuda_rows_plan(j->rows, j->n, from, to, inputs, PACKS, pointers, 3);
   cni_cuda_code code = {.file = "softmax.cu", .entry = "softmax_rows", .types = {from, to}, .op = kind};
   int64_t size = (int64_t)cn_element_size(from), out = (int64_t)cn_element_size(to);
   cni_cuda_rows_ahead(&r, d, inputs, j->n * size * inputs, (int)(16 / (size > out ? size : out) * size),

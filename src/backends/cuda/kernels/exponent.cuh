@@ -39,6 +39,6 @@ template <class T, int V> FN void add_pack(exponentials &x, const pack<T, V> &e)
 /* What the threads of a group have, as one. */
 FN exponentials join(const exponentials &x)
 {
-  const A all = group_max(x.most);
-  return exponentials{all, group_sum(x.most == least() ? x.sum : x.sum * exp_of(x.most, all))};
+  const A all = group_max<0>(x.most);
+  return exponentials{all, group_sum<1>(x.most == least() ? x.sum : x.sum * exp_of(x.most, all))};
 }

@@ -1,9 +1,10 @@
 /* loss.cu: cross-entropy of rows of logits and class numbers, and its gradient.
  *
  * T0 is the type of the logits, T1 that of losses and their gradients; logarithms of sums are of the type they are
- * computed in. Rows are taken as rows.cuh says. Invariant: the losses of rows are added in a fixed order. */
+ * computed in. Rows are taken as rows.cuh says. Invariant: the losses of rows are added in an order that the number of
+ * blocks fixes. */
 /* At most 64 registers a thread, so that many rows are under way: as in loss.c. */
-#define BLOCKS_AT_ONCE (1024 / THREADS)
+#define BLOCKS_AT_ONCE (THREADS < 1024 ? 1024 / THREADS : 1)
 #include "codegen/device.cuh"
 #include "common.cuh"
 #include "rows.cuh"
@@ -15,32 +16,28 @@ enum { SHORT = sizeof(T0) == 2, V = 16 / sizeof(T0), AT_ONCE = 4 };
 struct loss_job {
   const T0 *x;       /* (rows, n) */
   const i64 *target; /* (rows) */
-  A *lse, *losses;   /* (rows) */
+  A *lse;            /* (rows) */
+  f64 *parts;        /* (blocks, 2): sums of losses, and how many rows count; where one loss of all rows is wanted */
   T1 *loss;          /* (rows), or one */
   const T1 *g;       /* (rows), or one */
   T0 *y;             /* gradient */
-  f64 *count;        /* 1 over how many rows count, where the mean is wanted */
+  u64 *count;        /* how many rows count, where the mean is wanted and they are many */
   i64 rows, n, ignore;
-  i32 aligned, reduce, mean, joins; /* reduce: one loss of all rows; joins: the one block of loss_rows makes it, too */
+  i32 aligned, reduce, mean, blocks; /* reduce: one loss of all rows; blocks: of loss_rows */
   i32 stash, unused;
   fault_slot fault;
 };
 
 FN A log_of(A v) { return sizeof(A) == 4 ? (A)logf((f32)v) : (A)log((f64)v); }
 
-/* By a block: the sum, or the mean over rows that count. */
-FN void join_rows(const loss_job &p)
+/* By a block, of what its threads have: the sum of losses, or the mean over rows that count. */
+FN void give_all(const loss_job &p, f64 sum, f64 count, bool last)
 {
-  f64 sum = 0, count = 0;
-  for (i64 r = threadIdx.x; r < p.rows; r += blockDim.x) {
-    if (p.losses) sum += (f64)p.losses[r];
-    count += p.target[r] != p.ignore;
-  }
   sum = block_sum(sum);
   count = block_sum(count);
   if (threadIdx.x) return;
-  if (p.loss) p.loss[0] = put<T1>(p.mean ? sum / count : sum);
-  if (p.count) p.count[0] = 1 / count;
+  if (last) p.loss[0] = put<T1>(p.mean ? sum / count : sum);
+  else p.parts[2 * blockIdx.x] = sum, p.parts[2 * blockIdx.x + 1] = count;
 }
 
 FN kept<T0, V> logits(const loss_job &p, i64 r, int slot, char *room)
@@ -80,13 +77,13 @@ FN exponentials sum_of(kept<T0, V> &row, const kept<T0, V> &next, int hit)
 }
 
 /* By the thread that has the class, or, where none has, by the first. */
-FN void give_loss(const loss_job &p, i64 r, i64 t, A value, A lse)
+FN A give_loss(const loss_job &p, i64 r, i64 t, A value, A lse)
 {
   const bool fits = t >= 0 && t < p.n;
   if (t != p.ignore && !fits) report_fault(p.fault, FAULT_CLASS, t, p.n);
   const A loss = t == p.ignore || !fits ? (A)0 : lse - value;
-  if (p.reduce) p.losses[r] = loss;
-  else p.loss[r] = put<T1>(loss);
+  if (!p.reduce) p.loss[r] = put<T1>(loss);
+  return loss;
 }
 
 FN i64 class_of(const loss_job &p, i64 r) { return r < p.rows ? p.target[r] : 0; }
@@ -95,6 +92,7 @@ KERNEL(loss_rows, loss_job)
 {
   DYNAMIC_SHARED(char, room);
   i64 next_class = class_of(p, FIRST_ROW);
+  f64 sum = 0, count = 0;
   for (int a = 0; a < ASKED; a++) ask_row(p, FIRST_ROW + a * ROW_STEP, a, room);
   EACH_ROW(r, slot, p.rows)
   {
@@ -110,29 +108,48 @@ KERNEL(loss_rows, loss_job)
     const A lse = alone ? all.most : all.most + log_of(all.sum);
     if (r < p.rows) {
       if (GROUP_LANE == 0) p.lse[r] = lse;
-      if (has) give_loss(p, r, t, (A)get(row.room ? row.room[hit * THREADS].v[at % V] : row.x[t]), lse);
-      if (none) give_loss(p, r, t, 0, lse);
+      if (has) sum += (f64)give_loss(p, r, t, (A)get(row.room ? row.room[hit * THREADS].v[at % V] : row.x[t]), lse);
+      if (none) sum += (f64)give_loss(p, r, t, 0, lse);
+      count += (has || none) && t != p.ignore;
     }
     if (N == 0 && row.room) {
       if (has && next.n) ask_pack(next, (int)hit);
       portion_ends();
     }
   }
-  if (!p.joins) return;
-  __syncthreads(); /* all losses are there */
-  join_rows(p);
+  if (p.reduce) give_all(p, sum, count, p.blocks == 1);
 }
 
-KERNEL(loss_join, loss_job) { join_rows(p); }
+/* What the blocks have, in their order. */
+KERNEL(loss_join, loss_job)
+{
+  f64 sum = 0, count = 0;
+  for (int b = threadIdx.x; b < p.blocks; b += THREADS) sum += p.parts[2 * b], count += p.parts[2 * b + 1];
+  give_all(p, sum, count, true);
+}
+
+FN u64 counted(const loss_job &p, i64 first, i64 step)
+{
+  u64 count = 0;
+#pragma unroll 1
+  for (i64 r = first; r < p.rows; r += step) count += p.target[r] != p.ignore;
+  return block_sum(count);
+}
+KERNEL(loss_count, loss_job)
+{
+  const u64 count = counted(p, (i64)blockIdx.x * THREADS + threadIdx.x, (i64)gridDim.x * THREADS);
+  if (threadIdx.x == 0) atomicAdd(p.count, count);
+}
 
 /* 1 over how many rows count, where the mean is wanted: as found before, or, of few rows, by each block. */
 FN f64 share_of(const loss_job &p)
 {
-  if (!p.mean || p.count) return p.mean ? p.count[0] : 1;
-  f64 count = 0;
-  for (i64 r = threadIdx.x; r < p.rows; r += blockDim.x) count += p.target[r] != p.ignore;
-  return 1 / block_sum(count);
+  if (!p.mean) return 1;
+  return 1 / (f64)(p.count ? p.count[0] : counted(p, threadIdx.x, THREADS));
 }
+
+#undef BLOCKS_AT_ONCE
+#define BLOCKS_AT_ONCE (THREADS < 1024 ? 1536 / THREADS : 1) /* nothing is asked for ahead here */
 
 /* (softmax(x) - [class]) * g / count */
 KERNEL(loss_grad, loss_job)

@@ -6,7 +6,7 @@
  * order, so they are the same every time. */
 /* At most 64 registers a thread, so that many rows are under way; more for long rows of a warp where packs are taken
  * apart, and for two inputs below. As in norm.c. */
-#define BLOCKS_AT_ONCE ((EVEN || N <= 0 ? 1024 : 768) / THREADS)
+#define BLOCKS_AT_ONCE (THREADS > 512 ? 1 : (EVEN || N <= 0 ? 1024 : 768) / THREADS)
 #include "codegen/device.cuh"
 #include "common.cuh"
 #include "rows.cuh"
@@ -33,7 +33,19 @@ struct norm_job {
   i32 aligned, stash;
 };
 
-FN A root_of(A v) { return sizeof(A) == 4 ? (A)sqrtf((f32)v) : (A)sqrt((f64)v); }
+/* 1 / the root; of 16-bit rows the processor's own, which is right to 22 bits. */
+FN f32 inverse_root(f32 v)
+{
+#ifndef CN_SIMT
+  if (sizeof(T0) == 2) {
+    f32 y;
+    asm("rsqrt.approx.f32 %0, %1;" : "=f"(y) : "f"(v));
+    return y;
+  }
+#endif
+  return 1 / sqrtf(v);
+}
+FN f64 inverse_root(f64 v) { return 1 / sqrt(v); }
 
 template <class T> FN A element(const T *w, i64 i, i64 n, A none) { return w && i < n ? (A)get(w[i]) : none; }
 
@@ -79,19 +91,26 @@ template <> struct result_of<T0> {
   FN pack<T0, V> of(A *v) { return packed<T0, V>(v); }
 };
 
-/* Means and sums of squared distances of the block's warps, each over `count` elements, as those of all. */
-FN void join_warps(A count, A &mean, A &squares, A n)
+/* Means and sums of squared distances of the block's warps, each over `count` elements, as those of all: about the first
+ * warp's mean, so that both sums are taken together. */
+FN void join_warps(A count, A &mean, A &squares, A inverse, A n)
 {
-  __shared__ A room[3][32];
-  const int warps = THREADS / 32, warp = (int)threadIdx.x >> 5;
+  __shared__ A room[3][WARPS];
+  const int warp = (int)threadIdx.x >> 5, one = LANE % WARPS;
   __syncthreads(); /* an earlier row's were read */
   if (LANE == 0) room[0][warp] = count, room[1][warp] = mean, room[2][warp] = squares;
   __syncthreads();
-  const bool one = LANE < warps;
-  count = one ? room[0][LANE] : (A)0;
-  const A own = one ? room[1][LANE] : (A)0;
-  mean = warp_sum(count * own) / n;
-  squares = warp_sum((one ? room[2][LANE] : (A)0) + count * (own - mean) * (own - mean));
+  const A first = room[1][0], away = room[1][one] - first;
+  A sum = room[0][one] * away;
+  squares = room[2][one] + sum * away;
+#pragma unroll
+  for (int m = WARPS / 2; m > 0; m >>= 1) {
+    sum += __shfl_xor_sync(FULL, sum, m);
+    squares += __shfl_xor_sync(FULL, squares, m);
+  }
+  const A moved = sum * inverse;
+  mean = first + moved;
+  squares = larger(squares - n * moved * moved, (A)0);
 }
 
 /* Inputs 0 and 1 of row r. What is added is not kept where rows are not in registers or a ring. */
@@ -114,18 +133,22 @@ FN void ask_rows(const norm_job &p, i64 r, int slot, char *room, bool both)
 /* The mean and 1 / the standard deviation of a row that its packs were asked for. */
 FN void statistics(kept<T0, V> &row, A sum, A count, A &mean, A &rstd, const norm_job &p)
 {
+  const A inverse = (A)1 / (A)p.n;
   mean = 0;
   if (OP == layer) { /* about the warp's mean first, so that the block meets once */
     const bool full = KEPT && p.n == (i64)KEPT * GROUP * V; /* every lane has as many */
     count = N > 0 ? (A)p.n : full ? (A)(32 * KEPT * V) : warp_sum(count);
-    mean = lanes_sum(sum) / larger(count, (A)1);
+    mean = N > 0 ? lanes_sum(sum) * inverse : lanes_sum(sum) / larger(count, (A)1);
     sum = 0;
 #pragma unroll
     for (int k = 0; k < PACKS(p.n); k++) sum += distances(read_again(row, k), mean, PLACE_OF(row, k), row.n);
     sum = lanes_sum(sum);
-    if (N <= 0 && THREADS > 32) join_warps(count, mean, sum, (A)p.n);
-  } else sum = group_sum(sum);
-  rstd = (A)1 / root_of(sum / (A)p.n + (A)p.eps);
+    if (N <= 0 && THREADS > 32) join_warps(count, mean, sum, inverse, (A)p.n);
+  } else {
+    group_meets(); /* an earlier row's sum was read */
+    sum = group_sum<0>(sum);
+  }
+  rstd = inverse_root(sum * inverse + (A)p.eps);
 }
 
 FN void forward_row(const norm_job &p, i64 r, kept<T0, V> &row, kept<T2, V> &other, const kept<T0, V> &next)
@@ -189,7 +212,7 @@ KERNEL(norm_forward, norm_job)
 }
 
 #undef BLOCKS_AT_ONCE
-#define BLOCKS_AT_ONCE ((N <= 0 ? 768 : 512) / THREADS)
+#define BLOCKS_AT_ONCE (THREADS > 512 ? 1 : (N <= 0 ? 768 : 512) / THREADS)
 
 FN pack<T3, V> low_of(const pack<T0, V> &e)
 {
@@ -245,13 +268,14 @@ FN void store_sums(const norm_job &p, const column_sums<true> &s)
 FN void group_sums(A &a, A &b)
 {
   a = lanes_sum(a), b = lanes_sum(b);
-  if (N > 0 || THREADS == 32) return;
-  __shared__ A room[2][32];
+  if (N > 0 || WARPS == 1) return;
+  __shared__ A room[2][WARPS];
   __syncthreads(); /* an earlier row's were read */
   if (LANE == 0) room[0][threadIdx.x >> 5] = a, room[1][threadIdx.x >> 5] = b;
   __syncthreads();
-  a = warp_sum(LANE < THREADS / 32 ? room[0][LANE] : (A)0);
-  b = warp_sum(LANE < THREADS / 32 ? room[1][LANE] : (A)0);
+  a = room[0][LANE % WARPS], b = room[1][LANE % WARPS];
+#pragma unroll
+  for (int m = WARPS / 2; m > 0; m >>= 1) a += __shfl_xor_sync(FULL, a, m), b += __shfl_xor_sync(FULL, b, m);
 }
 
 /* What a row was normalised by; read a row ahead. */
@@ -291,8 +315,9 @@ FN void backward_row(const norm_job &p, i64 r, spread by, kept<T0, V> &xs, kept<
     }
   }
   group_sums(s1, s2);
-  s1 = OP == layer ? s1 / (A)p.n : (A)0;
-  s2 = s2 / (A)p.n;
+  const A inverse = (A)1 / (A)p.n;
+  s1 = OP == layer ? s1 * inverse : (A)0;
+  s2 = s2 * inverse;
 #pragma unroll
   for (int k = 0; k < PACKS(p.n); k++) {
     const place at = PLACE_OF(xs, k);

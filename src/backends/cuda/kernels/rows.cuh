@@ -52,14 +52,58 @@ template <class A> FN A lanes_sum(A v)
   for (int m = LANES / 2; m > 0; m >>= 1) v += __shfl_xor_sync(FULL, v, m);
   return v;
 }
+/* The larger one; NaN wins. */
+FN f32 top_of(f32 a, f32 b)
+{
+#if !defined(CN_SIMT) && __CUDA_ARCH__ >= 800
+  f32 most;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(most) : "f"(a), "f"(b));
+  return most;
+#else
+  return larger(a, b);
+#endif
+}
+FN f64 top_of(f64 a, f64 b) { return larger(a, b); }
 template <class A> FN A lanes_max(A v)
 {
 #pragma unroll
-  for (int m = LANES / 2; m > 0; m >>= 1) v = larger(v, __shfl_xor_sync(FULL, v, m));
+  for (int m = LANES / 2; m > 0; m >>= 1) v = top_of(v, __shfl_xor_sync(FULL, v, m));
   return v;
 }
-template <class A> FN A group_sum(A v) { return N > 0 ? lanes_sum(v) : block_sum(v); }
-template <class A> FN A group_max(A v) { return N > 0 ? lanes_max(v) : block_max(v); }
+
+/* What each warp of a block has, to all of them; then lane i has that of warp i % WARPS. Each PLACE is memory of its own:
+ * between two uses of one the block must meet elsewhere. */
+enum { WARPS = THREADS / 32 };
+template <int PLACE, class A> FN A of_warps(A v)
+{
+  __shared__ A room[WARPS];
+  if (LANE == 0) room[threadIdx.x >> 5] = v;
+  __syncthreads();
+  return room[LANE % WARPS];
+}
+template <int PLACE, class A> FN A group_sum(A v)
+{
+  v = lanes_sum(v);
+  if (N > 0 || WARPS == 1) return v;
+  v = of_warps<PLACE>(v);
+#pragma unroll
+  for (int m = WARPS / 2; m > 0; m >>= 1) v += __shfl_xor_sync(FULL, v, m);
+  return v;
+}
+template <int PLACE, class A> FN A group_max(A v)
+{
+  v = lanes_max(v);
+  if (N > 0 || WARPS == 1) return v;
+  v = of_warps<PLACE>(v);
+#pragma unroll
+  for (int m = WARPS / 2; m > 0; m >>= 1) v = top_of(v, __shfl_xor_sync(FULL, v, m));
+  return v;
+}
+/* The block meets, where a group is one. */
+FN void group_meets()
+{
+  if (N <= 0 && WARPS > 1) __syncthreads();
+}
 
 /* V elements from i on; those before the row and past its end are `none`. */
 template <class T, int V> FN pack<T, V> load_pack(const T *x, place i, place n, bool aligned, T none)

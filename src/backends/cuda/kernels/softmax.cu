@@ -5,7 +5,7 @@
  * float32, or float64 for float64. */
 /* At most 64 registers a thread, so that many rows are under way; 85 where there are two inputs or packs are taken
  * apart: as in softmax.c. */
-#define BLOCKS_AT_ONCE ((GRAD || !EVEN ? 768 : 1024) / THREADS)
+#define BLOCKS_AT_ONCE (THREADS > 512 ? 1 : (GRAD || !EVEN ? 768 : 1024) / THREADS)
 #include "codegen/device.cuh"
 #include "common.cuh"
 #include "rows.cuh"
@@ -41,9 +41,9 @@ FN void forward_kept(kept<T0, V> &row, T1 *y)
   for (int k = 0; k < KEPT; k++) {
     const pack<T0, V> e = first_read(row, k);
 #pragma unroll
-    for (int i = 0; i < V; i++) most = larger(most, (A)get(e.v[i]));
+    for (int i = 0; i < V; i++) most = top_of(most, (A)get(e.v[i]));
   }
-  most = group_max(most);
+  most = group_max<0>(most);
 #pragma unroll
   for (int k = 0; k < KEPT; k++) {
     const pack<T0, V> e = read_again(row, k);
@@ -53,7 +53,7 @@ FN void forward_kept(kept<T0, V> &row, T1 *y)
       sum += OP == softmax ? v[KEPT ? k : 0][i] : exp_of(v[KEPT ? k : 0][i], 0);
     }
   }
-  sum = group_sum(sum);
+  sum = group_sum<1>(sum);
   const A last = OP == softmax ? (A)1 / sum : log_of(sum);
 #pragma unroll
   for (int k = 0; k < KEPT; k++) {
@@ -96,7 +96,8 @@ FN void gradient_row(kept<T0, V> &gs, kept<T0, V> &ys, const kept<T0, V> &next_g
 #pragma unroll
     for (int i = 0; i < V; i++) sum += OP == softmax_grad ? (A)get(e.v[i]) * (A)get(o.v[i]) : (A)get(e.v[i]);
   }
-  sum = group_sum(sum);
+  group_meets(); /* the sum before was read */
+  sum = group_sum<0>(sum);
 #pragma unroll
   for (int k = 0; k < PACKS(gs.n); k++) {
     const pack<T0, V> e = last_read(gs, next_g, k), o = last_read(ys, next_y, k);
