@@ -18,10 +18,17 @@ torch.backends.cudnn.allow_tf32 = False
 torch.backends.cudnn.benchmark = True
 
 
+LEAST = 4e-3  # seconds of a run: what waking the device takes counts for little then
+
+
 def seconds(step, wait, inner):
     for _ in range(3):
         step()
     wait()
+    begin = time.perf_counter()
+    step()
+    wait()
+    inner = max(inner, math.ceil(LEAST / (time.perf_counter() - begin)))
     runs = []
     for _ in range(5):
         time.sleep(0.02)
@@ -115,6 +122,48 @@ def memory_bound():
     both("max_pool 2x2", unary(lambda m, x: F(m).max_pool2d(x, 2), 64, 256, 56, 56), 64 * 256 * 56 * 56 * 2.5, "GB/s")
 
 
+def rows_of(n):
+    """Rows of n elements, 128 million of them: of a part of a warp, a warp or a block, odd ones and long ones."""
+    r = (1 << 27) // n
+
+    def norm(m, kind):
+        if kind == "layer_norm":
+            return lambda x, w, b: F(m).layer_norm(x, (n,), w, b)
+        return lambda x, w: F(m).rms_norm(x, (n,), w)
+
+    def loss(m):
+        y = m.randint(0, n, (r,), device="cuda")
+        return lambda x: F(m).cross_entropy(x, y)
+    for kind in ("softmax", "log_softmax"):
+        def apply(m, x, kind=kind):
+            return getattr(F(m), kind)(x, -1)
+        both(f"{kind} of {n}", unary(apply, r, n), 4 * r * n, "GB/s")
+        both(f"{kind} backward of {n}", lambda m: backward_of(m, lambda x: apply(m, x), graph(m, r, n)), 6 * r * n,
+             "GB/s")
+    for kind, weights in (("layer_norm", 2), ("rms_norm", 1)):
+        def leaves(m, weights=weights):
+            return [graph(m, r, n)] + [graph(m, n) for _ in range(weights)]
+        both(f"{kind} of {n}",
+             lambda m: (lambda f, t: without_gradient(m, lambda: f(*t)))(norm(m, kind), leaves(m)), 4 * r * n, "GB/s")
+        both(f"{kind} backward of {n}", lambda m: backward_of(m, norm(m, kind), *leaves(m)), 6 * r * n, "GB/s")
+    both(f"cross_entropy of {n}", lambda m: (lambda f, x: lambda: f(x))(loss(m), randn(m, r, n)), r * (2 * n + 8),
+         "GB/s")
+    both(f"cross_entropy backward of {n}", lambda m: backward_of(m, loss(m), graph(m, r, n)), r * (4 * n + 12), "GB/s")
+
+
+def group_norms():
+    for b, c, side in ((128, 64, 128), (256, 256, 45)):
+        def leaves(m):
+            return graph(m, b, c, side, side), graph(m, c), graph(m, c)
+
+        def norm(m):
+            return lambda x, w, bias: F(m).group_norm(x, 32, w, bias)
+        size = b * c * side * side
+        both(f"group_norm {c}x{side}x{side}", lambda m: (lambda t: without_gradient(m, lambda: norm(m)(*t)))(leaves(m)),
+             4 * size, "GB/s")
+        both(f"group_norm backward {c}x{side}x{side}", lambda m: backward_of(m, norm(m), *leaves(m)), 6 * size, "GB/s")
+
+
 def layers():
     rows, classes = 32768, 50304
     for width in (768, 4096):
@@ -149,6 +198,41 @@ def layers():
     both("batch_norm 256x256x56x56", batch_norm, 256 * 256 * 56 * 56 * 6, "GB/s")
 
 
+def attentions():
+    """Forms of attention, in microseconds: masks, their gradients, dropout, heads that share keys, one query."""
+    def form(name, shape, keys=None, mask=None, leaf=False, backward=True, **options):
+        b, h, t, d = shape
+        kh, s = keys or (h, t)
+
+        def leaves(m):
+            return [graph(m, b, h, t, d), graph(m, b, kh, s, d), graph(m, b, kh, s, d)]
+
+        def attend(m, given):
+            return lambda q, k, v, *rest: F(m).scaled_dot_product_attention(
+                q, k, v, attn_mask=rest[0] if rest else given, enable_gqa=kh != h, **options)
+
+        def forward(m):
+            step, x = attend(m, mask(m) if mask else None), leaves(m)
+            return without_gradient(m, lambda: step(*x))
+
+        def gradient(m):
+            given = mask(m) if mask else None
+            more = [given.requires_grad_(True)] if leaf else []
+            return backward_of(m, attend(m, given), *leaves(m), *more)
+        both(f"attention, {name}", forward, 0, "us")
+        if backward:
+            both(f"attention, {name}, backward", gradient, 0, "us")
+    shape = (8, 16, 1024, 64)
+    form("bool (B,1,1,T)", shape, mask=lambda m: m.rand(8, 1, 1, 1024, device="cuda") > 0.2)
+    form("bias (1,H,T,T)", shape, mask=lambda m: randn(m, 1, 16, 1024, 1024))
+    form("bias (1,H,T,T) that learns", shape, mask=lambda m: randn(m, 1, 16, 1024, 1024), leaf=True)
+    form("dropout, causal", shape, is_causal=True, dropout_p=0.1)
+    form("32 heads of 8, causal", (4, 32, 2048, 128), keys=(8, 2048), is_causal=True)
+    form("512 of 4096", (4, 16, 512, 128), keys=(16, 4096))
+    for batch in (1, 16, 64):
+        form(f"one query of 4096, 32 heads of 8, batch {batch}", (batch, 32, 1, 128), keys=(8, 4096), backward=False)
+
+
 def products():
     for k in (4096, 8192):
         both(f"mm {k} bf16", unary(lambda m, x: m.mm(x, x), k, k), 2 * k ** 3, "TF")
@@ -168,6 +252,7 @@ def products():
         both(f"attention T{t} D{d}", lambda m: (lambda x: without_gradient(m, lambda: attend(m)(*x)))(heads(m)),
              flops, "TF")
         both(f"attention backward T{t} D{d}", lambda m: backward_of(m, attend(m), *heads(m)), 2.5 * flops, "TF")
+    attentions()
     flops = 2 * 64 * 56 * 56 * 256 * 256 * 9
 
     def image(m, last):
@@ -205,6 +290,9 @@ def decompositions():
 
 
 memory_bound()
+for length in (64, 768, 1000, 1021, 1024, 4093, 4096, 8192, 50257):
+    rows_of(length)
+group_norms()
 layers()
 products()
 decompositions()

@@ -73,6 +73,20 @@ static void check(const char *name, row_fn fn, int leaves)
   }
 }
 
+/* No rows, and rows that do not count: the mean of nothing is not a number, its sum 0. */
+static void nothing(void **state)
+{
+  (void)state;
+  need_device();
+  cn_scope *s = cn_scope_begin();
+  for (int64_t rows = 0; rows < 3; rows += 2) {
+    cn_tensor *x = there(cn_ones(CN_SHAPE(rows, 5))), *target = there(cn_full(CN_SHAPE(rows), -100, .dtype = CN_I64));
+    assert_true(isnan(cn_item(cn_to_device(cn_cross_entropy(x, target), CN_CPU))));
+    assert_true(cn_item(cn_to_device(cn_cross_entropy(x, target, .reduction = "sum"), CN_CPU)) == 0);
+  }
+  cn_scope_end(s);
+}
+
 #define TEST(name, leaves) \
   static void name(void **state) \
   { \
@@ -93,7 +107,7 @@ int main(int argc, char **argv)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(softmax),    cmocka_unit_test(log_softmax), cmocka_unit_test(layer_norm),
       cmocka_unit_test(rms_norm),   cmocka_unit_test(plain_norm),  cmocka_unit_test(loss),
-      cmocka_unit_test(mean_loss),
+      cmocka_unit_test(mean_loss),  cmocka_unit_test(nothing),
   };
   return cmocka_run_group_tests(tests, find_emulated, NULL);
 }

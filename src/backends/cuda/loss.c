@@ -91,7 +91,7 @@ static int forward_kernel(cn_call *c)
   j.x = ox.data;
   j.target = ot.data;
   cni_cuda_rows r = forward_plan(d, &j, x->dtype);
-  j.blocks = (int32_t)r.grid.x;
+  j.blocks = j.rows ? (int32_t)r.grid.x : 0;
   bool joins = j.reduce && j.blocks != 1;
   size_t bytes = (size_t)j.blocks * 16;
   if (!status && joins && !(j.parts = cni_cuda_scratch(d, name, bytes))) status = CN_ERR_MEMORY;

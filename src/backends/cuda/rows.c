@@ -32,8 +32,6 @@ static int64_t stash(int64_t n, const cni_cuda_rows *r, int64_t vector, int64_t 
 cni_cuda_rows cni_cuda_rows_plan(int64_t rows, int64_t n, int from, int to, int inputs, int most,
                                  const void *const *pointers, int npointers)
 {
-  const char *few = getenv("CAIRN_ROWS_PACKS");
-  if (few && few[0] == '2') most = 2;
   int64_t size = (int64_t)cn_element_size(from), out = (int64_t)cn_element_size(to);
   int64_t vector = 16 / (size > out ? size : out);
   cni_cuda_rows r = {.aligned = true};
@@ -65,22 +63,16 @@ cni_cuda_rows cni_cuda_rows_plan(int64_t rows, int64_t n, int from, int to, int 
 
 void cni_cuda_rows_ahead(cni_cuda_rows *r, const cni_cuda_device *d, int inputs, int64_t bytes, int place, int resident)
 {
-  const char *e = getenv("CAIRN_ROWS_RESIDENT");
-  if (e && e[0] == '1' && resident == 1024) resident = 1280;
-  int64_t blocks = resident / r->grid.threads;
-  e = getenv("CAIRN_ROWS_AHEAD");
-  if (e && e[0] == 'o') return;
+  int64_t blocks = resident > r->grid.threads ? resident / r->grid.threads : 1;
   if (r->packs) {
     int64_t lanes = WARP >> (r->form >> LANES_BIT & 7), groups = r->packs > 0 ? r->grid.threads / lanes : 1;
-    int64_t ahead = least(parts(UNDER_WAY, groups * (blocks > 0 ? blocks : 1) * bytes), MOST_AHEAD);
-    if (e) ahead = least(ahead, e[0] - '0');
+    int64_t ahead = bytes ? least(parts(UNDER_WAY, groups * blocks * bytes), MOST_AHEAD) : 0;
     int64_t slot = (int64_t)abs(r->packs) * r->grid.threads * place * inputs;
     while (ahead && slot * (ahead + 1) > STASH_MOST) ahead--;
     r->form |= (int)ahead << AHEAD_BIT;
     r->grid.shared = ahead ? (size_t)(slot * (ahead + 1)) : 0;
   }
   if (r->grid.shared) blocks = least(blocks, (int64_t)(UNIT_MOST / (r->grid.shared + BESIDES)));
-  e = getenv("CAIRN_ROWS_CARVE");
-  r->grid.rooms = r->grid.shared && !(e && e[0] == '0');
-  r->grid.x = least(r->grid.x, (int64_t)d->units * (blocks > 0 ? blocks : 1));
+  r->grid.rooms = r->grid.shared > 0;
+  r->grid.x = least(r->grid.x, (int64_t)d->units * blocks);
 }
