@@ -142,7 +142,7 @@ static int run_residual(cn_tensor **out, cn_tensor *const *in, void *payload)
   const residual *k = payload;
   cn_tensor *leaves[4] = {cn_requires_grad(cn_detach(in[0]), true), cn_requires_grad(cn_detach(in[1]), true), k->w[0],
                           k->b[0]};
-  cn_tensor *x = cn_tanh(leaves[0]), *r = cn_tanh(leaves[1]); /* so that gradients are written over what is spent */
+  cn_tensor *x = cn_mul(leaves[0], cn_num(1.5)), *r = cn_tanh(leaves[1]); /* gradients are written over what is spent */
   cn_tensor *a = cn_batch_norm(x, NULL, NULL, k->w[0], k->b[0], .training = true);
   a = cn_relu(cn_add(a, r));
   cn_tensor *b = cn_add(cn_batch_norm(a, NULL, NULL, k->w[1], k->b[1], .training = true), a);

@@ -68,6 +68,7 @@ template <int M> FN i64 start_of(pixel e, i64 rows, i64 columns, i64 channels)
 }
 /* 8 bytes each: indices, which are wider, then are read and written by neighbouring threads in few lines. */
 enum { PACK = 8 / sizeof(T0) };
+enum { AHEAD = 4 }; /* packs that a thread of a max pool asks for before it looks at the first */
 #define BY_PACKS(function) \
   if (p.aligned) function<PACK>(p); \
   else function<1>(p)
@@ -124,17 +125,28 @@ template <int M> FN void max_pool_packs(const window_job &p)
     I at[M];
 #pragma unroll
     for (int k = 0; k < M; k++) best[k] = lowest_of<A>::value(), at[k] = -1;
-    for (I a = 0, r = top; a < (I)p.kernel[0]; a++, r += (I)p.dilation[0])
-      for (I b = 0, c = left; b < (I)p.kernel[1]; b++, c += (I)p.dilation[1]) {
-        if (r < 0 || r >= p.h || c < 0 || c >= p.w) continue;
-        const i64 from = start_of<M>(pixel{own.image, r, c, own.group}, p.h, p.w, p.channels);
-        const pack<T0, M> x = *(const pack<T0, M> *)((const T0 *)p.x + from);
+    for (I a = 0, r = top; a < (I)p.kernel[0]; a++, r += (I)p.dilation[0]) {
+      if (r < 0 || r >= p.h) continue;
+      for (I b = 0; b < (I)p.kernel[1]; b += AHEAD) {
+        pack<T0, M> x[AHEAD];
 #pragma unroll
-        for (int k = 0; k < M; k++) {
-          const A v = get(x.v[k]);
-          if (at[k] < 0 || v > best[k] || v != v) best[k] = v, at[k] = r * (I)p.w + c;
+        for (int n = 0; n < AHEAD; n++) {
+          const I c = left + (b + n) * (I)p.dilation[1];
+          const i64 from = start_of<M>(pixel{own.image, r, c, own.group}, p.h, p.w, p.channels);
+          if (b + n < (I)p.kernel[1] && c >= 0 && c < p.w) x[n] = *(const pack<T0, M> *)((const T0 *)p.x + from);
+        }
+#pragma unroll
+        for (int n = 0; n < AHEAD; n++) {
+          const I c = left + (b + n) * (I)p.dilation[1];
+          if (b + n >= (I)p.kernel[1] || c < 0 || c >= p.w) continue;
+#pragma unroll
+          for (int k = 0; k < M; k++) {
+            const A v = get(x[n].v[k]);
+            if (at[k] < 0 || v > best[k] || v != v) best[k] = v, at[k] = r * (I)p.w + c;
+          }
         }
       }
+    }
     pack<T0, M> y;
 #pragma unroll
     for (int k = 0; k < M; k++) y.v[k] = put<T0>(best[k]);
@@ -230,17 +242,28 @@ template <int M> FN void max_gather_packs(const window_job &p)
     windows_around(p, 0, own.row, p.oh, &i0, &i1);
     windows_around(p, 1, own.column, p.ow, &j0, &j1);
     A sum[M] = {};
-    for (I a = i0; a < i1; a++)
-      for (I b = j0; b < j1; b++) {
-        enum { PAIR = M > 1 ? 2 : 1 };
+    I a = i0, b = j0;
+    for (I left = (i1 - i0) * (j1 - j0); left > 0; left -= AHEAD) {
+      enum { PAIR = M > 1 ? 2 : 1 };
+      pack<T0, M> g[AHEAD];
+      pack<i64, PAIR> places[AHEAD][M / PAIR];
+#pragma unroll
+      for (int n = 0; n < AHEAD; n++) {
+        if (n >= left) continue;
         const i64 from = start_of<M>(pixel{own.image, a, b, own.group}, p.oh, p.ow, p.channels);
-        const pack<T0, M> g = *(const pack<T0, M> *)((const T0 *)p.x + from);
-        pack<i64, PAIR> places[M / PAIR];
+        g[n] = *(const pack<T0, M> *)((const T0 *)p.x + from);
 #pragma unroll
-        for (int k = 0; k < M / PAIR; k++) places[k] = *(const pack<i64, PAIR> *)(p.index + from + k * PAIR);
-#pragma unroll
-        for (int k = 0; k < M; k++) sum[k] += (I)places[k / PAIR].v[k % PAIR] == at ? (A)get(g.v[k]) : (A)0;
+        for (int k = 0; k < M / PAIR; k++) places[n][k] = *(const pack<i64, PAIR> *)(p.index + from + k * PAIR);
+        b = b + 1 < j1 ? b + 1 : j0;
+        a += b == j0;
       }
+#pragma unroll
+      for (int n = 0; n < AHEAD; n++) {
+        if (n >= left) continue;
+#pragma unroll
+        for (int k = 0; k < M; k++) sum[k] += (I)places[n][k / PAIR].v[k % PAIR] == at ? (A)get(g[n].v[k]) : (A)0;
+      }
+    }
     pack<T0, M> y;
 #pragma unroll
     for (int k = 0; k < M; k++) y.v[k] = put<T0>(sum[k]);
