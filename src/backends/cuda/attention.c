@@ -82,8 +82,8 @@ static float scale_of(const cn_value *v, int64_t width)
 /* What a plan is run with: tensors by number. */
 typedef struct operands {
   int n;
-  int64_t uids[16];
-  void *pointers[16];
+  int64_t uids[CNI_SDPA_TENSORS];
+  void *pointers[CNI_SDPA_TENSORS];
 } operands;
 
 static void bind(operands *o, int64_t uid, void *pointer)

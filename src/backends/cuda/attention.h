@@ -26,9 +26,10 @@ enum {
   CNI_SDPA_GQ,
   CNI_SDPA_GK,
   CNI_SDPA_GV,
-  CNI_SDPA_GM,    /* of the mask: (B, H, Tq, Tk) */
-  CNI_SDPA_SUM,   /* scratch: (B, H, Tq) */
-  CNI_SDPA_GQ_SUM /* scratch: (B, H, Tq, D), float32 */
+  CNI_SDPA_GM,     /* of the mask: (B, H, Tq, Tk) */
+  CNI_SDPA_SUM,    /* scratch: (B, H, Tq) */
+  CNI_SDPA_GQ_SUM, /* scratch: (B, H, Tq, D), float32 */
+  CNI_SDPA_TENSORS
 };
 
 /* Compared as bytes. Strides are those of (B, H, T, D), the mask's of (mb, mh, Tq, Tk). */
