@@ -20,6 +20,7 @@ Ops run in worker processes: a crash or a hang is a failure of the op and sample
 last line is `N passed, N failed, N skipped`, counted by op, dtype and check; a name that is missing is skipped.
 """
 import argparse
+import contextlib
 import json
 import mmap
 import os
@@ -246,6 +247,18 @@ def import_expecttest():
         sys.modules["expecttest"].TestCase = unittest.TestCase
 
 
+@contextlib.contextmanager
+def devices_hidden():
+    """Here PyTorch finds no GPU, without asking the driver: that would not work in the workers, which are forked."""
+    before = os.environ.get("CUDA_VISIBLE_DEVICES")
+    os.environ["CUDA_VISIBLE_DEVICES"] = ""
+    os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
+    yield
+    del os.environ["CUDA_VISIBLE_DEVICES"]
+    if before is not None:
+        os.environ["CUDA_VISIBLE_DEVICES"] = before
+
+
 def plan(options, entries):
     """[(entry, dtype)]: the main dtypes an entry lists; with --sample, float32 and one more."""
     import torch  # pylint: disable=import-outside-toplevel
@@ -270,7 +283,9 @@ def main():
     try:
         import torch  # noqa: F401  pylint: disable=import-outside-toplevel,unused-import
         import_expecttest()
-        from torch.testing._internal.common_methods_invocations import op_db  # pylint: disable=import-outside-toplevel
+        with devices_hidden():
+            # pylint: disable-next=import-outside-toplevel
+            from torch.testing._internal.common_methods_invocations import op_db
     except ImportError as error:
         missing = (error.name or "torch").partition(".")[0]
         print(f"skipped: {'PyTorch' if missing == 'torch' else 'the package ' + missing} is not installed")

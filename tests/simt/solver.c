@@ -211,35 +211,43 @@ API cusolverStatus_t cusolverDnXsyevd(cusolverDnHandle_t h, cusolverDnParams_t p
   return CUSOLVER_STATUS_SUCCESS;
 }
 
-API cusolverStatus_t cusolverDnXgesvd_bufferSize(cusolverDnHandle_t h, cusolverDnParams_t p, signed char left,
-                                                 signed char right, int64_t m, int64_t n, cudaDataType type,
-                                                 const void *a, int64_t lda, cudaDataType type_s, const void *s,
-                                                 cudaDataType type_u, const void *u, int64_t ldu, cudaDataType type_v,
-                                                 const void *v, int64_t ldvt, cudaDataType compute, size_t *device,
-                                                 size_t *host)
+API cusolverStatus_t cusolverDnCreateGesvdjInfo(gesvdjInfo_t *info)
 {
-  (void)h, (void)p, (void)left, (void)right, (void)a, (void)lda, (void)type_s, (void)s, (void)type_u, (void)u;
-  (void)ldu, (void)type_v, (void)v, (void)ldvt, (void)compute;
-  return ask(type, m, n, device, host);
-}
-
-/* As the library, it takes no wide matrices. */
-API cusolverStatus_t cusolverDnXgesvd(cusolverDnHandle_t h, cusolverDnParams_t p, signed char left, signed char right,
-                                      int64_t m, int64_t n, cudaDataType type, void *a, int64_t lda,
-                                      cudaDataType type_s, void *s, cudaDataType type_u, void *u, int64_t ldu,
-                                      cudaDataType type_v, void *v, int64_t ldvt, cudaDataType compute, void *device,
-                                      size_t device_bytes, void *host, size_t host_bytes, int *info)
-{
-  int rows = (int)m, cols = (int)n, ld = (int)lda, ld_u = (int)ldu, ld_v = (int)ldvt, length = (int)room(m, n);
-  const char job[2] = {(char)left, (char)right};
-  (void)h, (void)p, (void)compute;
-  if (!enough(type, m, n, device, device_bytes, host, host_bytes) || type_s != type || type_u != type ||
-      type_v != type || m < n)
-    return CUSOLVER_STATUS_INVALID_VALUE;
-  BOTH(type, gesvd_, job, job + 1, &rows, &cols, (T *)a, &ld, (T *)s, (T *)u, &ld_u, (T *)v, &ld_v, (T *)device,
-       &length, info, 1, 1);
+  static int all;
+  *info = (gesvdjInfo_t)(void *)&all;
   return CUSOLVER_STATUS_SUCCESS;
 }
+
+/* Right vectors lie in columns here, as the library has them, and LAPACK in rows. */
+#define GESVDJ(T, P, p) \
+  API cusolverStatus_t cusolverDn##P##gesvdj_bufferSize(cusolverDnHandle_t h, cusolverEigMode_t mode, int econ, int m, \
+                                                        int n, const T *a, int lda, const T *s, const T *u, int ldu, \
+                                                        const T *v, int ldv, int *length, gesvdjInfo_t params) \
+  { \
+    (void)h, (void)mode, (void)econ, (void)a, (void)lda, (void)s, (void)u, (void)ldu, (void)v, (void)ldv; \
+    *length = (int)room(m, n); \
+    return params ? CUSOLVER_STATUS_SUCCESS : CUSOLVER_STATUS_INVALID_VALUE; \
+  } \
+  API cusolverStatus_t cusolverDn##P##gesvdj(cusolverDnHandle_t h, cusolverEigMode_t mode, int econ, int m, int n, \
+                                             T *a, int lda, T *s, T *u, int ldu, T *v, int ldv, T *work, int length, \
+                                             int *info, gesvdjInfo_t params) \
+  { \
+    bool with = mode == CUSOLVER_EIG_MODE_VECTOR; \
+    (void)h; \
+    if (length < room(m, n) || !params || m < n || ldu < m || ldv < n) return CUSOLVER_STATUS_INVALID_VALUE; \
+    simt_solver_calls++; \
+    p##gesvd_(!with ? "N" : econ ? "S" : "A", with ? "S" : "N", &m, &n, a, &lda, s, u, &ldu, v, &ldv, work, &length, \
+              info, 1, 1); \
+    for (int i = 0; with && i < n; i++) \
+      for (int k = 0; k < i; k++) { \
+        T t = v[i * ldv + k]; \
+        v[i * ldv + k] = v[k * ldv + i]; \
+        v[k * ldv + i] = t; \
+      } \
+    return CUSOLVER_STATUS_SUCCESS; \
+  }
+GESVDJ(double, D, d)
+GESVDJ(float, S, s)
 
 /* ---- triangles ---- */
 

@@ -22,6 +22,7 @@ static int make(cni_cuda_handles *h, const cni_cuda_batch *b)
   int status = 0;
   if (!h->solver) status = (int)cni_cuda_solver()->cusolverDnCreate(&h->solver);
   if (!status && !h->params) status = (int)cni_cuda_solver()->cusolverDnCreateParams(&h->params);
+  if (!status && !h->rotations) status = (int)cni_cuda_solver()->cusolverDnCreateGesvdjInfo(&h->rotations);
   if (!status && !h->blas) status = (int)cni_cuda_blas()->cublasCreate_v2(&h->blas);
   return status ? failed(b, status) : CN_OK;
 }
@@ -167,20 +168,25 @@ int cni_cuda_run_syevd(cni_cuda_work *w, cni_cuda_matrices a, bool vectors, bool
   return give_room(w, status);
 }
 
-int cni_cuda_run_gesvd(cni_cuda_work *w, cni_cuda_matrices a, cni_cuda_matrices values, cni_cuda_matrices u,
-                       cni_cuda_matrices v, int *info)
+int cni_cuda_run_gesvdj(cni_cuda_work *w, cni_cuda_matrices a, bool vectors, cni_cuda_matrices values,
+                        cni_cuda_matrices u, cni_cuda_matrices v, int *info)
 {
   const cni_cuda_solver_table *s = cni_cuda_solver();
-  signed char left = !u.data ? 'N' : u.cols > a.cols ? 'A' : 'S', right = u.data ? 'S' : 'N';
-  int r = (int)s->cusolverDnXgesvd_bufferSize(w->h->solver, w->h->params, left, right, a.rows, a.cols, w->type, a.data,
-                                              a.rows, w->type, values.data, w->type, u.data, a.rows, w->type, v.data,
-                                              a.cols, w->type, &w->device_bytes, &w->host_bytes);
+  cusolverEigMode_t mode = vectors ? CUSOLVER_EIG_MODE_VECTOR : CUSOLVER_EIG_MODE_NOVECTOR;
+  int m = (int)a.rows, n = (int)a.cols, thin = u.cols == a.cols, length = 0;
+  bool wide = w->dtype == CN_F64;
+  int r = wide ? (int)s->cusolverDnDgesvdj_bufferSize(w->h->solver, mode, thin, m, n, a.data, m, values.data, u.data, m,
+                                                      v.data, n, &length, w->h->rotations)
+               : (int)s->cusolverDnSgesvdj_bufferSize(w->h->solver, mode, thin, m, n, a.data, m, values.data, u.data, m,
+                                                      v.data, n, &length, w->h->rotations);
+  w->device_bytes = (size_t)length * w->elem;
   int status = take_room(w, r);
   for (int64_t i = 0; i < w->b->count && !status; i++) {
-    r = (int)s->cusolverDnXgesvd(w->h->solver, w->h->params, left, right, a.rows, a.cols, w->type, at(w, &a, i), a.rows,
-                                 w->type, at(w, &values, i), w->type, u.data ? at(w, &u, i) : NULL, a.rows, w->type,
-                                 v.data ? at(w, &v, i) : NULL, a.cols, w->type, w->device, w->device_bytes, w->host,
-                                 w->host_bytes, info + i);
+    void *ai = at(w, &a, i), *si = at(w, &values, i), *ui = at(w, &u, i), *vi = at(w, &v, i);
+    r = wide ? (int)s->cusolverDnDgesvdj(w->h->solver, mode, thin, m, n, ai, m, si, ui, m, vi, n, w->device, length,
+                                         info + i, w->h->rotations)
+             : (int)s->cusolverDnSgesvdj(w->h->solver, mode, thin, m, n, ai, m, si, ui, m, vi, n, w->device, length,
+                                         info + i, w->h->rotations);
     if (r) status = failed(w->b, r);
   }
   return give_room(w, status);

@@ -22,7 +22,8 @@
   X(cusolverDnXpotrf_bufferSize) X(cusolverDnXpotrf) X(cusolverDnXgetrf_bufferSize) X(cusolverDnXgetrf) \
   X(cusolverDnXgetrs) X(cusolverDnXgeqrf_bufferSize) X(cusolverDnXgeqrf) \
   X(cusolverDnSorgqr_bufferSize) X(cusolverDnDorgqr_bufferSize) X(cusolverDnSorgqr) X(cusolverDnDorgqr) \
-  X(cusolverDnXsyevd_bufferSize) X(cusolverDnXsyevd) X(cusolverDnXgesvd_bufferSize) X(cusolverDnXgesvd)
+  X(cusolverDnXsyevd_bufferSize) X(cusolverDnXsyevd) X(cusolverDnCreateGesvdjInfo) \
+  X(cusolverDnSgesvdj_bufferSize) X(cusolverDnDgesvdj_bufferSize) X(cusolverDnSgesvdj) X(cusolverDnDgesvdj)
 #define CNI_CUDA_BLAS(X) \
   X(cublasCreate_v2) X(cublasSetStream_v2) X(cublasStrsm_v2) X(cublasDtrsm_v2)
 /* clang-format on */
@@ -40,6 +41,7 @@ const cni_cuda_blas_table *cni_cuda_blas(void);
 typedef struct cni_cuda_handles {
   cusolverDnHandle_t solver;
   cusolverDnParams_t params;
+  gesvdjInfo_t rotations;
   cublasHandle_t blas;
 } cni_cuda_handles;
 /* Calls on the matrices of a batch, and room that one of them works in. */
@@ -64,9 +66,9 @@ int cni_cuda_run_geqrf(cni_cuda_work *w, cni_cuda_matrices a, char *tau, int *in
 int cni_cuda_run_orgqr(cni_cuda_work *w, cni_cuda_matrices q, int64_t steps, char *tau, int *info);
 int cni_cuda_run_syevd(cni_cuda_work *w, cni_cuda_matrices a, bool vectors, bool upper, cni_cuda_matrices values,
                        int *info);
-/* a: tall. u, v: data NULL: not wanted. v: right vectors in its rows. */
-int cni_cuda_run_gesvd(cni_cuda_work *w, cni_cuda_matrices a, cni_cuda_matrices values, cni_cuda_matrices u,
-                       cni_cuda_matrices v, int *info);
+/* a: tall. Vectors in the columns of u and v; they are written whether they are wanted or not. */
+int cni_cuda_run_gesvdj(cni_cuda_work *w, cni_cuda_matrices a, bool vectors, cni_cuda_matrices values,
+                        cni_cuda_matrices u, cni_cuda_matrices v, int *info);
 /* x: of A X = B (left) or X A = B. */
 int cni_cuda_run_trsm(cni_cuda_work *w, cni_cuda_matrices a, cni_cuda_matrices x, bool left, bool upper, bool unit);
 

@@ -18,8 +18,8 @@ enum { LEAST = 64, BLOCKS = 264 }; /* rows; matrices that the plain kernels take
 typedef struct costs {
   double call, row, steps, cube;
 } costs;
-static const costs of_factors = {100, 2, 5, 1.5e-4}, of_values = {500, 20, 20, 8e-3},
-                   of_singular = {1000, 60, 20, 8e-3};
+static const costs of_factors = {100, 2, 5, 1.5e-4}, of_values = {500, 10, 50, 9e-3},
+                   of_singular = {200, 25, 50, 9e-3};
 
 static int worth(cn_call *c, const cni_cuda_batch *b, int64_t n, costs cost)
 {
@@ -66,7 +66,7 @@ typedef struct clear_job {
 } clear_job;
 typedef struct vectors {
   void *data;
-  int64_t length, apart, next, step;
+  int64_t length, step;
 } vectors;
 typedef struct signs_job {
   vectors u, v;
@@ -299,22 +299,22 @@ static int qr_kernel(cn_call *c)
 
 /* ---- singular values and eigenvalues ---- */
 
-/* Which vectors are where: those of u in its columns, those of v in its rows. */
-static int fix_signs(const cni_cuda_batch *b, int dtype, cni_cuda_matrices u, cni_cuda_matrices v, bool by_v, int64_t n)
+/* Of n vectors, in the columns of u; those of v (data NULL: none) go with them. */
+static int fix_signs(const cni_cuda_batch *b, int dtype, cni_cuda_matrices u, cni_cuda_matrices v, int64_t n)
 {
-  vectors columns = {u.data, u.rows, u.rows, 1, u.step}, rows = {v.data, v.cols, 1, v.rows, v.step};
-  signs_job j = {.u = by_v ? rows : columns, .v = by_v ? columns : rows, .vectors_of = n};
+  signs_job j = {.u = {u.data, u.rows, u.step}, .v = {v.data, v.rows, v.step}, .vectors_of = n};
   return around(b, dtype, "signs", u.step, &j);
 }
 
-static int send_singular(const cni_cuda_batch *b, cni_cuda_matrices values, cni_cuda_matrices u, cni_cuda_matrices v,
-                         bool wide)
+/* left, right: vectors in columns. */
+static int send_singular(const cni_cuda_batch *b, cni_cuda_matrices values, cni_cuda_matrices left,
+                         cni_cuda_matrices right)
 {
   cn_tensor *const *out = b->c->out;
-  if (!u.data) return cni_cuda_send(b, cn_desc_of(out[0]), 1, false, values);
+  if (b->c->nout == 1) return cni_cuda_send(b, cn_desc_of(out[0]), 1, false, values);
   int status = cni_cuda_send(b, cn_desc_of(out[1]), 1, false, values);
-  if (!status) status = cni_cuda_send(b, cn_desc_of(out[0]), 2, wide, wide ? v : u);
-  return status ? status : cni_cuda_send(b, cn_desc_of(out[2]), 2, wide, wide ? u : v);
+  if (!status) status = cni_cuda_send(b, cn_desc_of(out[0]), 2, false, left);
+  return status ? status : cni_cuda_send(b, cn_desc_of(out[2]), 2, true, right);
 }
 
 /* linalg_svd(A, full_matrices) -> (U, S, Vh), linalg_svdvals(A) -> S. Of a wide matrix the transpose is taken. */
@@ -324,28 +324,28 @@ static int svd_kernel(cn_call *c)
   int64_t m = size_of(a, 2), n = size_of(a, 1), tall = m < n ? n : m, thin = m < n ? m : n;
   int dtype = a->dtype;
   bool with = c->nout > 1, wide = m < n;
-  int64_t cols = !with ? 0 : c->args[1].u.i ? tall : thin;
+  int64_t cols = with && c->args[1].u.i ? tall : thin;
   cni_cuda_batch b = cni_cuda_batch_of(c, a, 2);
   cni_cuda_work w;
   int status = worth(c, &b, thin, of_singular);
   if (status || a->numel == 0) return status;
   size_t ra = elements(&b, dtype, m * n), rs = elements(&b, dtype, thin), ru = elements(&b, dtype, tall * cols);
-  size_t rv = elements(&b, dtype, with ? thin * thin : 0), info = cni_cuda_ints(&b, 1), bad = cni_cuda_ints(&b, 1);
+  size_t rv = elements(&b, dtype, thin * thin), info = cni_cuda_ints(&b, 1), bad = cni_cuda_ints(&b, 1);
   status = cni_cuda_batch_begin(&b);
   if (status) return status;
-  cni_cuda_matrices ma = cni_cuda_column_major(b.memory + ra, dtype, tall, thin), u = none, v = none;
-  cni_cuda_matrices values = cni_cuda_row_major(b.memory + rs, dtype, thin, 1);
-  if (with) u = cni_cuda_column_major(b.memory + ru, dtype, tall, cols);
-  if (with) v = cni_cuda_column_major(b.memory + rv, dtype, thin, thin);
+  cni_cuda_matrices ma = cni_cuda_column_major(b.memory + ra, dtype, tall, thin);
+  cni_cuda_matrices u = cni_cuda_column_major(b.memory + ru, dtype, tall, cols);
+  cni_cuda_matrices v = cni_cuda_column_major(b.memory + rv, dtype, thin, thin);
+  cni_cuda_matrices values = cni_cuda_row_major(b.memory + rs, dtype, thin, 1), left = wide ? v : u;
   int *where = (int *)(void *)(b.memory + info);
   finite_job check = {.a = ma.data, .bad = b.memory + bad, .m = tall, .n = thin};
   status = cni_cuda_bring(&b, ma, a, 2, wide);
   if (!status) status = around(&b, dtype, "check_finite", m * n, &check);
   if (!status && !(status = cni_cuda_solver_begin(&w, &b, dtype)))
-    status = cni_cuda_solver_end(&w, cni_cuda_run_gesvd(&w, ma, values, u, v, where));
+    status = cni_cuda_solver_end(&w, cni_cuda_run_gesvdj(&w, ma, with, values, u, v, where));
   if (!status) status = finish(&b, dtype, where, check.bad, none, CNI_CUDA_CONVERGENCE);
-  if (!status && with) status = fix_signs(&b, dtype, u, v, wide, thin);
-  if (!status) status = send_singular(&b, values, u, v, wide);
+  if (!status && with) status = fix_signs(&b, dtype, left, wide ? u : v, thin);
+  if (!status) status = send_singular(&b, values, left, wide ? u : v);
   return cni_cuda_batch_end(&b, status);
 }
 
@@ -373,7 +373,7 @@ static int eigh_kernel(cn_call *c)
   if (!status && !(status = cni_cuda_solver_begin(&w, &b, dtype)))
     status = cni_cuda_solver_end(&w, cni_cuda_run_syevd(&w, ma, with, upper, values, where));
   if (!status) status = finish(&b, dtype, where, check.bad, none, CNI_CUDA_CONVERGENCE);
-  if (!status && with) status = fix_signs(&b, dtype, ma, none, false, n);
+  if (!status && with) status = fix_signs(&b, dtype, ma, none, n);
   if (!status) status = cni_cuda_send(&b, cn_desc_of(c->out[0]), 1, false, values);
   if (!status && with) status = cni_cuda_send(&b, cn_desc_of(c->out[1]), 2, false, ma);
   return cni_cuda_batch_end(&b, status);

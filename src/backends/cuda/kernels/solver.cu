@@ -90,10 +90,10 @@ KERNEL(clear_triangle, clear_job)
   EACH_WARP(k, 0, p.n) EACH_LANE(r, p.above ? 0 : k + 1, p.above ? (k < p.m ? k : p.m) : p.m) a[k * p.m + r] = 0;
 }
 
-/* Vectors of a batch: vector j of a matrix begins j * apart behind it, its elements are `next` apart. */
+/* Vectors of a batch: the columns of its matrices. */
 struct vectors {
   T0 *data; /* NULL: none */
-  i64 length, apart, next, step;
+  i64 length, step;
 };
 struct signs_job {
   vectors u, v;
@@ -106,19 +106,19 @@ KERNEL(signs, signs_job)
 {
   EACH_WARP(j, 0, p.vectors_of)
   {
-    T0 *const x = p.u.data + blockIdx.x * p.u.step + j * p.u.apart;
+    T0 *const x = p.u.data + blockIdx.x * p.u.step + j * p.u.length;
     f64 most = 0;
     i64 at = p.u.length;
-    EACH_LANE(k, 0, p.u.length) most = larger(most, fabs((f64)x[k * p.u.next]));
+    EACH_LANE(k, 0, p.u.length) most = larger(most, fabs((f64)x[k]));
     most = warp_max(most);
-    EACH_LANE(k, 0, p.u.length) if (at == p.u.length && fabs((f64)x[k * p.u.next]) >= most * 0.999) at = k;
+    EACH_LANE(k, 0, p.u.length) if (at == p.u.length && fabs((f64)x[k]) >= most * 0.999) at = k;
     at = -warp_max(-at);
-    const bool turn = at < p.u.length && x[at * p.u.next] < 0;
+    const bool turn = at < p.u.length && x[at] < 0;
     __syncwarp();
     if (!turn) continue;
-    EACH_LANE(k, 0, p.u.length) x[k * p.u.next] = -x[k * p.u.next];
+    EACH_LANE(k, 0, p.u.length) x[k] = -x[k];
     if (!p.v.data) continue;
-    T0 *const y = p.v.data + blockIdx.x * p.v.step + j * p.v.apart;
-    EACH_LANE(k, 0, p.v.length) y[k * p.v.next] = -y[k * p.v.next];
+    T0 *const y = p.v.data + blockIdx.x * p.v.step + j * p.v.length;
+    EACH_LANE(k, 0, p.v.length) y[k] = -y[k];
   }
 }
