@@ -84,7 +84,7 @@ static const struct variant {
     {{.file = "softmax.cu", .types = {CN_BF16, CN_BF16}, .op = "softmax_grad", .number = 4, .form = AHEAD}, 80},
     {{.file = "fft.cu", .types = {CN_F64}}, 64},
     {{.file = "factor.cu"}, 128},
-    {{.file = "spectrum.cu"}, 168},
+    {{.file = "spectrum.cu", .threads = 512}, 128},
     {{.file = "matrix_exp.cu"}, 128},
     {{.file = "solver.cu", .types = {CN_F32}}, 80},
     {{.file = "solver.cu", .types = {CN_F64}}, 80},

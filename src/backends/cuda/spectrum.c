@@ -12,13 +12,13 @@ typedef struct qr_job {
 typedef struct svd_job {
   void *a, *s, *u, *w, *room, *order, *info;
   int64_t count, tall, thin, cols, room_of;
-  int32_t wide, nearly_square, raises, unused;
+  int32_t wide, nearly_square, raises, in_shared;
   cni_cuda_slot fault;
 } svd_job;
 typedef struct eigh_job {
   void *a, *values, *y, *room, *order, *info;
   int64_t count, n;
-  int32_t upper, raises;
+  int32_t upper, raises, in_shared, unused;
   cni_cuda_slot fault;
 } eigh_job;
 typedef struct exp_job {
@@ -30,6 +30,24 @@ static int launch(const cni_cuda_batch *b, const char *file, const char *entry, 
 {
   cni_cuda_code code = {.file = file, .entry = entry};
   return cni_cuda_run(b->d, b->name, &code, (cni_cuda_grid){b->count, 1, cni_cuda_matrix_threads(elements), 0}, job);
+}
+
+enum { FEW = 128, MANY = 512 }; /* threads that rotate */
+
+/* Bytes of shared memory that rotations of n rows take; 0: they are too many. */
+static size_t shared_for(const cni_cuda_device *d, int64_t n)
+{
+  size_t bytes = (size_t)(2 * n * n) * sizeof(double);
+  return n < 1000 && bytes <= (size_t)(d->major >= 8 ? 96 : 48) << 10 ? bytes : 0;
+}
+
+/* Of n rows: a pair has up to 32 threads, and there are n / 2 of them; for a matrix of so many elements. */
+static int rotate(const cni_cuda_batch *b, const char *entry, int64_t n, int64_t elements, size_t shared, void *job)
+{
+  int threads = n <= 8 ? 32 : n <= 16 ? FEW : n < 32 ? MANY / 2 : MANY, least = cni_cuda_matrix_threads(elements);
+  if (threads < least) threads = least;
+  cni_cuda_code code = {.file = "spectrum.cu", .entry = entry, .threads = threads <= FEW ? FEW : MANY};
+  return cni_cuda_run(b->d, b->name, &code, (cni_cuda_grid){b->count, 1, threads, shared}, job);
 }
 
 /* linalg_qr(A, mode) -> (Q, R) */
@@ -93,8 +111,10 @@ static int svd_kernel(cn_call *c)
   if (vectors) j.u = b.memory + u, j.w = b.memory + w;
   j.count = b.count;
   j.fault = cni_cuda_slot_for(b.d, b.name);
+  size_t shared = shared_for(b.d, j.thin);
+  j.in_shared = shared != 0;
   status = cni_cuda_bring(&b, ma, a, 2, false);
-  if (!status) status = launch(&b, "spectrum.cu", "svd", m * n, &j);
+  if (!status) status = rotate(&b, "svd", j.thin, m * n, shared, &j);
   if (!status) status = send_singular(&b, &j, vectors);
   return cni_cuda_batch_end(&b, status);
 }
@@ -117,8 +137,10 @@ static int eigh_kernel(cn_call *c)
                 .upper = c->args[1].u.s[0] == 'U' || c->args[1].u.s[0] == 'u', .raises = CNI_CUDA_CONVERGENCE,
                 .fault = cni_cuda_slot_for(b.d, b.name)};
   vectors.data = j.y;
+  size_t shared = shared_for(b.d, n);
+  j.in_shared = shared != 0;
   status = cni_cuda_bring(&b, ma, a, 2, false);
-  if (!status) status = launch(&b, "spectrum.cu", "eigh", n * n, &j);
+  if (!status) status = rotate(&b, "eigh", n, n * n, shared, &j);
   if (!status)
     status = cni_cuda_send(&b, cn_desc_of(c->out[0]), 1, false, cni_cuda_row_major(j.values, CN_F64, n, 1));
   if (!status && c->nout > 1) status = cni_cuda_send(&b, cn_desc_of(c->out[1]), 2, true, vectors);

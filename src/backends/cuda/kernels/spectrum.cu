@@ -9,7 +9,7 @@
 #include "matrix.cuh"
 
 enum { SWEEPS = 60 };
-#define TINY 1e-280 /* the square of a row's length, of a matrix whose largest element is 1, that counts as zero */
+#define TINY 1e-150 /* the square of a row's length, of a matrix whose largest element is 1, that counts as zero */
 
 /* ---- reflections; a: (n, m), a row for each column of an (m, n) matrix ---- */
 
@@ -88,19 +88,27 @@ KERNEL(qr, qr_job)
 
 /* ---- rotations ---- */
 
-/* Rows a and b become orthogonal by a rotation that those of v (NULL: none) take as well, by a warp. False: they were
- * already, but for a few roundings, which a rotation does not always mend. */
-FN bool rotate(f64 *a, f64 *b, f64 *va, f64 *vb, i64 n, f64 close)
+/* The sum over each `lanes` neighbouring threads, a power of two. */
+FN f64 group_sum(f64 v, int lanes)
 {
+  for (int m = lanes >> 1; m > 0; m >>= 1) v += __shfl_xor_sync(FULL, v, m);
+  return v;
+}
+
+/* Rows a and b become orthogonal by a rotation that those of v (NULL: none) take as well, by neighbouring threads; all
+ * of a warp call it, those with nothing to do (not live) as well. False: they were already, but for a few roundings,
+ * which a rotation does not always mend. */
+FN bool rotate(f64 *a, f64 *b, f64 *va, f64 *vb, i64 n, int lanes, bool live, f64 close)
+{
+  const int mine = LANE & (lanes - 1);
   f64 aa = 0, bb = 0, ab = 0;
-  EACH_LANE(k, 0, n) aa += a[k] * a[k], bb += b[k] * b[k], ab += a[k] * b[k];
-  aa = warp_sum(aa), bb = warp_sum(bb), ab = warp_sum(ab);
-  const f64 limit = close * sqrt(aa) * sqrt(bb);
-  if (!(fabs(ab) > limit) || aa < TINY || bb < TINY) return false;
-  const f64 zeta = (bb - aa) / (2 * ab), t = copysign(1 / (fabs(zeta) + hypot(1.0, zeta)), zeta);
-  const f64 c = 1 / hypot(1.0, t), s = c * t;
-  EACH_LANE(k, 0, n)
-  {
+  for (i64 k = mine; k < n && live; k += lanes) aa += a[k] * a[k], bb += b[k] * b[k], ab += a[k] * b[k];
+  aa = group_sum(aa, lanes), bb = group_sum(bb, lanes), ab = group_sum(ab, lanes);
+  const f64 limit = close * close * aa * bb;
+  if (!(ab * ab > limit) || aa < TINY || bb < TINY) return false;
+  const f64 zeta = (bb - aa) / (2 * ab), t = copysign(1 / (fabs(zeta) + sqrt(1 + zeta * zeta)), zeta);
+  const f64 c = 1 / sqrt(1 + t * t), s = c * t;
+  for (i64 k = mine; k < n; k += lanes) {
     const f64 x = a[k], y = b[k];
     a[k] = c * x - s * y;
     b[k] = s * x + c * y;
@@ -109,7 +117,7 @@ FN bool rotate(f64 *a, f64 *b, f64 *va, f64 *vb, i64 n, f64 close)
     va[k] = c * vx - s * vy;
     vb[k] = s * vx + c * vy;
   }
-  return fabs(ab) > 10 * limit;
+  return ab * ab > 100 * limit;
 }
 
 /* Makes the rows of w (n, n) orthogonal; v (n, n; NULL: none) is turned alike. In a sweep every pair of rows meets
@@ -118,18 +126,22 @@ FN bool orthogonalise(f64 *w, f64 *v, i64 n)
 {
   __shared__ i32 turned;
   const f64 close = EPSILON * sqrt((f64)n);
-  const i64 players = n + (n & 1), rounds = players - 1;
+  const i64 players = n + (n & 1), rounds = players - 1, pairs = players / 2;
+  int lanes = 32; /* threads for a pair: several pairs of short rows share a warp */
+  while (lanes > 4 && lanes / 2 >= n) lanes /= 2;
+  const i64 at_once = 32 / lanes, warp = threadIdx.x >> 5, warps = blockDim.x >> 5;
   for (int sweep = 0; sweep < SWEEPS; sweep++) {
     if (threadIdx.x == 0) turned = 0;
     __syncthreads();
     for (i64 round = 0; round < rounds; round++) {
-      EACH_WARP(j, 0, players / 2)
-      {
+      for (i64 first = warp * at_once; first < pairs; first += warps * at_once) {
+        const i64 j = first + LANE / lanes;
         const i64 one = j ? (round + j) % rounds : rounds, other = (round + rounds - j) % rounds;
         const i64 a = one < other ? one : other, b = one < other ? other : one;
-        if (b >= n) continue;
-        const bool more = rotate(w + a * n, w + b * n, v ? v + a * n : nullptr, v ? v + b * n : nullptr, n, close);
-        if (more && LANE == 0) atomicAdd(&turned, 1);
+        const bool live = j < pairs && b < n;
+        const bool more = rotate(w + a * n, w + b * n, v ? v + a * n : nullptr, v ? v + b * n : nullptr, n, lanes, live,
+                                 close);
+        if (more && (LANE & (lanes - 1)) == 0) atomicAdd(&turned, 1);
       }
       __syncthreads();
     }
@@ -240,7 +252,8 @@ struct svd_job {
   i32 *info;   /* (count) */
   i64 count, tall, thin, cols, room_of;
   i32 wide;    /* of the matrix itself u are the right vectors: signs go by w */
-  i32 nearly_square, raises, unused;
+  i32 nearly_square, raises;
+  i32 in_shared; /* what is rotated lies in shared memory, 2 n n numbers */
   fault_slot fault;
 };
 
@@ -307,8 +320,9 @@ KERNEL(svd, svd_job)
   const i64 matrix = blockIdx.x, m = p.tall, n = p.thin, cols = p.cols;
   f64 *const a = p.a + matrix * m * n, *const s = p.s + matrix * n, *const u = p.u ? p.u + matrix * cols * m : nullptr;
   f64 *const w = p.w ? p.w + matrix * n * n : nullptr;
-  f64 *const tau = p.room + matrix * p.room_of, *const keys = tau + n, *const rotated = keys + n;
-  f64 *const v = rotated + n * n, *const q = v + n * n, *const copy = q + cols * m;
+  DYNAMIC_SHARED(f64, shared);
+  f64 *const tau = p.room + matrix * p.room_of, *const keys = tau + n, *const q = keys + n + 2 * n * n;
+  f64 *const rotated = p.in_shared ? shared : keys + n, *const v = rotated + n * n, *const copy = q + cols * m;
   i32 *const order = p.order + matrix * n;
   const f64 scale = scale_down(a, m * n);
   bool fine = scale < INF_F64;
@@ -366,6 +380,7 @@ struct eigh_job {
   i32 *info;   /* (count) */
   i64 count, n;
   i32 upper, raises;
+  i32 in_shared, unused; /* as in svd_job */
   fault_slot fault;
 };
 
@@ -399,7 +414,9 @@ KERNEL(eigh, eigh_job)
 {
   const i64 matrix = blockIdx.x, n = p.n;
   f64 *const a = p.a + matrix * n * n, *const y = p.y + matrix * n * n, *const values = p.values + matrix * n;
-  f64 *const w = p.room + matrix * (2 * n * n + 2 * n), *const v = w + n * n, *const keys = v + n * n;
+  DYNAMIC_SHARED(f64, shared);
+  f64 *const keys = p.room + matrix * (2 * n * n + 2 * n);
+  f64 *const w = p.in_shared ? shared : keys + n, *const v = w + n * n;
   i32 *const order = p.order + matrix * n;
   make_symmetric(a, n, p.upper);
   const f64 scale = scale_down(a, n * n), bound = scale < INF_F64 ? bound_of(a, n) : 0;
