@@ -32,7 +32,7 @@ static int launch(const cni_cuda_batch *b, const char *file, const char *entry, 
   return cni_cuda_run(b->d, b->name, &code, (cni_cuda_grid){b->count, 1, cni_cuda_matrix_threads(elements), 0}, job);
 }
 
-enum { FEW = 128, MANY = 512 }; /* threads that rotate */
+enum { FEW = 128, MANY = 256 }; /* threads that rotate */
 
 /* Bytes of shared memory that rotations of n rows take; 0: they are too many. */
 static size_t shared_for(const cni_cuda_device *d, int64_t n)
@@ -44,7 +44,7 @@ static size_t shared_for(const cni_cuda_device *d, int64_t n)
 /* Of n rows: a pair has up to 32 threads, and there are n / 2 of them; for a matrix of so many elements. */
 static int rotate(const cni_cuda_batch *b, const char *entry, int64_t n, int64_t elements, size_t shared, void *job)
 {
-  int threads = n <= 8 ? 32 : n <= 16 ? FEW : n < 32 ? MANY / 2 : MANY, least = cni_cuda_matrix_threads(elements);
+  int threads = n <= 8 ? 32 : n <= 16 ? FEW : MANY, least = cni_cuda_matrix_threads(elements);
   if (threads < least) threads = least;
   cni_cuda_code code = {.file = "spectrum.cu", .entry = entry, .threads = threads <= FEW ? FEW : MANY};
   return cni_cuda_run(b->d, b->name, &code, (cni_cuda_grid){b->count, 1, threads, shared}, job);

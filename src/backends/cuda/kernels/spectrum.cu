@@ -4,6 +4,7 @@
  * Everything is dense float64, a vector in a row: columns of A, Q and U lie in rows. Rotations of a round touch
  * different rows, a warp each. Invariant: signs are the CPU's (backends/cpu/linalg): a reflection turns a column to
  * minus the sign of its first element; the largest element of a column of U, or of an eigenvector, is positive. */
+#define BLOCKS_AT_ONCE (768 / THREADS) /* 85 registers a thread: fewer would spill */
 #include "codegen/device.cuh"
 #include "common.cuh"
 #include "matrix.cuh"
