@@ -343,6 +343,15 @@ static void test_average_over_minus_one(void **state)
   for (int64_t i = 0; i < cn_numel(y); i++) assert_true(((const int64_t *)cn_data(y))[i] == INT64_MIN);
 }
 
+/* No number stands for the largest complex one. */
+static void test_extremes_of_complex_numbers(void **state)
+{
+  (void)state;
+  cn_tensor *x = cn_zeros(CN_SHAPE(2), .dtype = CN_C128), *at = cn_zeros(CN_SHAPE(2), .dtype = CN_I64);
+  assert_null(cn_scatter_reduce(x, 0, at, x, "amin", .no_include_self = true));
+  fails(CN_ERR_DTYPE);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -367,6 +376,7 @@ int main(void)
       TEST(test_texts_of_graphs),
       TEST(test_nothing_repeated_often),
       TEST(test_average_over_minus_one),
+      TEST(test_extremes_of_complex_numbers),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
