@@ -90,6 +90,15 @@ static void first_few(void **state)
     assert_int_equal(cn_kthvalue(&v[2], &v[3], far, 7), 0);
     close_to("kthvalue", v[0], v[2], 0);
     close_to("place of kthvalue", v[1], v[3], 0);
+    cn_tensor *row = cn_slice(cn_flatten(cn_cat(CN_TENSORS(x, x, x))), 0, 1, CN_NONE); /* parts, with ties */
+    assert_int_equal(cn_topk(&v[0], &v[1], row, k), 0);
+    assert_int_equal(cn_topk(&v[2], &v[3], there(row), k), 0);
+    close_to("topk of one row", v[0], v[2], 0);
+    close_to("places of topk of one row", v[1], v[3], 0);
+    assert_int_equal(cn_kthvalue(&v[0], &v[1], row, k - 3), 0);
+    assert_int_equal(cn_kthvalue(&v[2], &v[3], there(row), k - 3), 0);
+    close_to("kthvalue of one row", v[0], v[2], 0);
+    close_to("its place", v[1], v[3], 0);
     cn_scope_end(s);
   }
 }

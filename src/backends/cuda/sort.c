@@ -6,8 +6,9 @@
 
 #include "plugin.h"
 
-/* FEW: first ones of a long row that are found by groups; with room for so many (kernels/sort.cu). */
-enum { SHORT = 2048, FEW = 512, FEW_ITEMS = 2048, ITEM_WIDE = 16, ITEM = 8, MOST_ROWS = 65535, BLOCKS_PER_UNIT = 8 };
+/* FEW: first ones of a long row that are found by groups, with room for FEW_ITEMS; PART_LEAST: elements of a part. */
+enum { SHORT = 2048, FEW = 512, FEW_ITEMS = 2048, PART_LEAST = 8192 };
+enum { ITEM_WIDE = 16, ITEM = 8, MOST_ROWS = 65535, BLOCKS_PER_UNIT = 8 };
 
 /* Elements of a block of the radix sort: TILE in kernels/sort.cu. */
 static int64_t tile_of(int size) { return (int64_t)CNI_CUDA_THREADS * (size == 8 ? 8 : 16); }
@@ -22,6 +23,8 @@ typedef struct job {
   void *keys_in, *keys_out;
   uint32_t *order_in, *order_out, *totals, *tickets;
   uint64_t *status;
+  const int64_t *from;
+  int64_t part;
 } job;
 
 typedef struct call {
@@ -37,15 +40,44 @@ static int launch(const call *k, job *j, const char *entry, cni_cuda_grid grid)
   return cni_cuda_run(k->d, k->name, &code, grid, j);
 }
 
-/* One block per row. */
+/* One block per row, or part of one. */
 static int by_block(const call *k, job *j, const char *entry, int64_t items)
 {
   j->padded = 2;
   while (j->padded < items) j->padded *= 2;
-  int64_t most = (int64_t)k->d->units * 32;
-  cni_cuda_grid grid = {j->rows < most ? j->rows : most, 1, CNI_CUDA_THREADS, 0};
+  int64_t most = (int64_t)k->d->units * 32, blocks = j->rows * j->tiles;
+  cni_cuda_grid grid = {blocks < most ? blocks : most, 1, CNI_CUDA_THREADS, 0};
   grid.shared = (size_t)j->padded * (size_t)(k->size == 8 ? ITEM_WIDE : ITEM);
   return launch(k, j, entry, grid);
+}
+
+/* The first few of rows so few that they leave the device idle: those of parts of a row, and the first of them. */
+static int few_by_parts(const call *k, job *j, int64_t parts)
+{
+  int64_t n = j->rows * parts * j->k;
+  size_t value_bytes = ((size_t)n * (size_t)k->size + 255) / 256 * 256, bytes = value_bytes + (size_t)n * 8;
+  char *memory = cni_cuda_scratch(k->d, k->name, bytes);
+  if (!memory) return CN_ERR_MEMORY;
+  job first = *j, then = *j;
+  first.tiles = (int32_t)parts;
+  first.only_last = 0;
+  first.values = memory;
+  first.indices = memory + value_bytes;
+  then.x = memory;
+  then.from = first.indices;
+  then.n = parts * j->k;
+  then.part = j->n / parts;
+  int status = by_block(k, &first, "sort_few", FEW_ITEMS);
+  if (!status)
+    status = then.n <= SHORT ? by_block(k, &then, "sort_short", then.n) : by_block(k, &then, "sort_few", FEW_ITEMS);
+  cni_cuda_free(k->d, memory, bytes);
+  return status;
+}
+
+static int by_groups(const call *k, job *j)
+{
+  int64_t wanted = 2 * (int64_t)k->d->units / j->rows, most = j->n / PART_LEAST, parts = wanted < most ? wanted : most;
+  return parts > 1 ? few_by_parts(k, j, parts) : by_block(k, j, "sort_few", FEW_ITEMS);
 }
 
 /* ---- long rows: eight bits a pass, between two pairs of buffers ---- */
@@ -181,12 +213,12 @@ static int run(cn_call *c, int dim, bool descending, int64_t count, bool only_la
   int status = cni_cuda_take(&ox, k.d, k.name, &mx, 0);
   if (!status) status = cni_cuda_room(&ov, k.d, k.name, &mv, 0);
   if (!status) status = cni_cuda_room(&oi, k.d, k.name, &mi, 0);
-  job j = {.x = ox.data, .values = ov.data, .indices = oi.data, .rows = x->numel / n, .n = n, .k = count};
+  job j = {.x = ox.data, .values = ov.data, .indices = oi.data, .rows = x->numel / n, .n = n, .k = count, .tiles = 1};
   j.flip = descending;
   j.only_last = only_last;
   if (status) (void)0;
   else if (n <= SHORT) status = by_block(&k, &j, "sort_short", n);
-  else if (count <= FEW) status = by_block(&k, &j, "sort_few", FEW_ITEMS);
+  else if (count <= FEW) status = by_groups(&k, &j);
   else if (count <= SHORT) status = by_block(&k, &j, "sort_first", count);
   else if (only_last) status = by_radix_last(&k, &j, &ov, &oi);
   else status = by_radix(&k, &j);

@@ -15,11 +15,14 @@ struct sort_job {
   i64 *indices;    /* (rows, k) */
   i64 rows, n, k;
   i32 flip, only_last, padded, shift; /* padded: a power of two; only_last: write the k-th alone */
-  i32 tiles, pass, passes, unused;    /* radix: tiles of a row */
+  i32 tiles, pass, passes, unused;    /* tiles of a row: radix; sort_few: parts that are rows by themselves, the last */
+                                      /* one longer */
   void *keys_in, *keys_out;           /* (rows, n) */
   u32 *order_in, *order_out;          /* (rows, n) */
   u32 *totals, *tickets;              /* (rows, passes, 256): elements by digit; (rows, passes): tiles begun */
   u64 *status;                        /* (rows, tiles, 256): of this pass, zero at first; see STATED */
+  const i64 *from; /* (rows, n): x are the first k of parts of rows, which stood there; NULL: they are rows */
+  i64 part;        /* elements of such a part */
 };
 
 template <int BYTES> struct key_of { typedef u32 type; };
@@ -125,7 +128,7 @@ FN void sort_items(item *items, int m)
 FN void put_item(const sort_job &p, const T0 *x, i64 to, u32 at)
 {
   if (p.values) p.values[to] = x[at];
-  p.indices[to] = at;
+  p.indices[to] = p.from ? p.from[x - p.x + at] + at / (u32)p.k * p.part : at;
 }
 
 FN void put_items(const sort_job &p, const T0 *x, i64 row, const item *items)
@@ -169,8 +172,8 @@ FN u32 count_before(bool yes, u32 *all)
   return before;
 }
 
-/* The k-th key, by its digits from the highest; *equals: how many keys like it are among the first k. */
-FN K kth_key(const sort_job &p, const T0 *x, i64 *equals)
+/* The k-th key of n, by its digits from the highest; *equals: how many keys like it are among the first k. */
+FN K kth_key(const sort_job &p, const T0 *x, i64 n, i64 *equals)
 {
   __shared__ u32 counts[256];
   __shared__ u32 found[2];
@@ -179,7 +182,7 @@ FN K kth_key(const sort_job &p, const T0 *x, i64 *equals)
   for (int shift = BITS - 8; shift >= 0; shift -= 8) {
     for (int i = threadIdx.x; i < 256; i += THREADS) counts[i] = 0;
     __syncthreads();
-    for (i64 i = threadIdx.x; i < p.n; i += THREADS) {
+    for (i64 i = threadIdx.x; i < n; i += THREADS) {
       const K v = key_at(p, x, i);
       const int done = shift + 8 < BITS ? shift + 8 : 0; /* bits above are known */
       const bool same = shift + 8 == BITS || v >> done == prefix >> done;
@@ -201,17 +204,17 @@ FN K kth_key(const sort_job &p, const T0 *x, i64 *equals)
   return prefix;
 }
 
-/* By a block, for one row. items: p.padded of them. */
-FN void first_by_digits(const sort_job &p, const T0 *x, i64 row, item *items)
+/* By a block, for one row of n. items: p.padded of them. */
+FN void first_by_digits(const sort_job &p, const T0 *x, i64 n, i64 row, item *items)
 {
   i64 equals;
-  const K bound = kth_key(p, x, &equals);
+  const K bound = kth_key(p, x, n, &equals);
   u32 below = 0, same = 0, all;
   const u32 first_equal = (u32)(p.k - equals);
-  for (i64 tile = 0; tile < p.n; tile += THREADS) {
+  for (i64 tile = 0; tile < n; tile += THREADS) {
     const i64 i = tile + threadIdx.x;
-    const K v = i < p.n ? key_at(p, x, i) : ~(K)0;
-    const bool less = i < p.n && v < bound, equal = i < p.n && v == bound;
+    const K v = i < n ? key_at(p, x, i) : ~(K)0;
+    const bool less = i < n && v < bound, equal = i < n && v == bound;
     const u32 a = count_before(less, &all);
     if (less) items[below + a] = item{v, (u32)i};
     below += all;
@@ -228,7 +231,7 @@ FN void first_by_digits(const sort_job &p, const T0 *x, i64 row, item *items)
 KERNEL(sort_first, sort_job)
 {
   DYNAMIC_SHARED(item, items);
-  for (i64 row = blockIdx.x; row < p.rows; row += gridDim.x) first_by_digits(p, p.x + row * p.n, row, items);
+  for (i64 row = blockIdx.x; row < p.rows; row += gridDim.x) first_by_digits(p, p.x + row * p.n, p.n, row, items);
 }
 
 /* ---- the first few of a long row ---- */
@@ -269,12 +272,13 @@ KERNEL(sort_few, sort_job)
   DYNAMIC_SHARED(item, items); /* FEW_ITEMS, which p.padded is */
   __shared__ u32 within;
   const K flipped = p.flip ? all_bits() : (K)0;
-  for (i64 row = blockIdx.x; row < p.rows; row += gridDim.x) {
-    const T0 *x = p.x + row * p.n;
+  for (i64 row = blockIdx.x; row < p.rows * p.tiles; row += gridDim.x) { /* or a part of one */
+    const i64 part = row % p.tiles, even = p.n / p.tiles, n = part < p.tiles - 1 ? even : p.n - part * even;
+    const T0 *x = p.x + row / p.tiles * p.n + part * even;
     K best[GROUPS];
 #pragma unroll
     for (int g = 0; g < GROUPS; g++) best[g] = ~(K)0; /* of a group without elements */
-    each_of_row(x, p.n, [&](i64, T0 v, int g) {
+    each_of_row(x, n, [&](i64, T0 v, int g) {
       const K k = key(v) ^ flipped;
       if (k < best[g]) best[g] = k;
     });
@@ -284,7 +288,7 @@ KERNEL(sort_few, sort_job)
     sort_items(items, GROUPS * THREADS);
     const K bound = items[p.k - 1].key;
     __syncthreads();
-    each_of_row(x, p.n, [&](i64 i, T0 v, int) {
+    each_of_row(x, n, [&](i64 i, T0 v, int) {
       const K k = key(v) ^ flipped;
       if (k > bound) return;
       const u32 at = atomicAdd(&within, 1u);
@@ -294,7 +298,7 @@ KERNEL(sort_few, sort_job)
     const u32 count = within;
     __syncthreads(); /* before it is zero again */
     if (count > FEW_ITEMS) {
-      first_by_digits(p, x, row, items);
+      first_by_digits(p, x, n, row, items);
       continue;
     }
     int m = 2;
