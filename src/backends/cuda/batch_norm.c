@@ -7,9 +7,8 @@
 
 #include "plugin.h"
 
-enum { SUMS_PER_UNIT = 3, PASSES_PER_UNIT = 4 }; /* blocks that run at a time: registers allow no more */
+enum { SUMS_PER_UNIT = 3, PASSES_PER_UNIT = 4 }; /* blocks that run at a time (BLOCKS_AT_ONCE in the kernels) */
 enum { LEAST_WORK = 16384, WARP = 32, JOIN_THREADS = 1024 };
-enum { ROWS_FORWARD = 8, ROWS_BACKWARD = 4 }; /* that a thread of the sums has at once */
 
 /* As in kernels/batch_norm.cu. */
 typedef enum mode { FORWARD, BACKWARD, GATED, RUNNING, JOINED } mode;
@@ -24,6 +23,9 @@ typedef struct job {
   double eps;
   int32_t relu, aligned, width, training;
 } job;
+
+/* Rows that a thread of the sums has at once. */
+static const int rows_at_once[] = {[FORWARD] = 8, [BACKWARD] = 4, [GATED] = 4, [RUNNING] = 8, [JOINED] = 3};
 
 enum { MOST_VECTORS = 4 }; /* per channel, of the program's own types */
 
@@ -158,7 +160,7 @@ static int make_room(call *k)
   if (j->pieces < 1) j->pieces = 1;
   j->piece = up(count, j->pieces);
   if (j->inner > 1 && j->aligned) j->piece = up(j->piece, pack_of(k)) * pack_of(k);
-  j->chunk = j->width ? (k->mode == FORWARD ? ROWS_FORWARD : ROWS_BACKWARD) * (CNI_CUDA_THREADS / j->width) : 0;
+  j->chunk = j->width ? rows_at_once[k->mode] * (CNI_CUDA_THREADS / j->width) : 0;
   int64_t parts = up(count, j->chunk ? j->chunk : j->piece);
   if (!j->chunk || j->pieces > parts) j->pieces = parts;
   size_t coefficients = 3 * (size_t)j->channels * 8;

@@ -10,6 +10,7 @@
  * y may lie where x, g, other or result do, total where g, other or result do.
  * Invariants: sums are the same every time; a gate opens where relu(x * scale + shift) was above 0, since forward and
  * backward make scale and shift of the same rounded statistics by the same operations. */
+#define BLOCKS_AT_ONCE (THREADS == 256 ? 3 : 1) /* as many sums as batch_norm.c launches */
 #include "codegen/device.cuh"
 #include "common.cuh"
 
@@ -146,7 +147,7 @@ template <int many> FN void add_rows(sums *a, const channel_job &p, i64 at, i64 
  * from the last one down: what a convolution wrote last, and what the pass over elements reads first, is in the cache. */
 KERNEL(channel_pack_sums, channel_job)
 {
-  enum { AT_ONCE = BACK ? 4 : 8, IN_CHAIN = 64 }; /* a chunk is AT_ONCE * THREADS / width rows */
+  enum { AT_ONCE = N == JOINED ? 3 : BACK ? 4 : 8, IN_CHAIN = 64 }; /* a chunk is AT_ONCE * THREADS / width rows */
   __shared__ f64 room[2 * H][THREADS];
   const int t = (int)threadIdx.x, step = THREADS / p.width, side = p.width * H;
   const i64 channel = ((i64)blockIdx.x * p.width + t % p.width) * H, apart = step * p.channels;
@@ -402,6 +403,8 @@ template <bool BOTH> FN void apply(const channel_job &p)
   else apply_runs<1, BOTH>(p, n);
 }
 
+#undef BLOCKS_AT_ONCE
+#define BLOCKS_AT_ONCE (1024 / THREADS) /* as many passes */
 KERNEL(channel_apply, channel_job)
 {
   if (N == RUNNING && p.save_mean) {
