@@ -121,6 +121,14 @@ def memory_bound():
     both("dropout bf16 64M", unary(lambda m, x: F(m).dropout(x, 0.1, True), 64 << 20), (64 << 20) * 5, "GB/s")
     both("max_pool 2x2", unary(lambda m, x: F(m).max_pool2d(x, 2), 64, 256, 56, 56), 64 * 256 * 56 * 56 * 2.5, "GB/s")
 
+    def image(m):
+        return randn(m, 256, 64, 112, 112).to(memory_format=m.channels_last).requires_grad_(True)
+    size = 256 * 64 * 112 * 112 * 2  # the results have a quarter of it, the indices that are kept as many bytes as it
+    both("max_pool 3x3/2 channels_last", lambda m: (lambda x: lambda: F(m).max_pool2d(x, 3, 2, 1))(image(m)),
+         2.25 * size, "GB/s")
+    both("max_pool backward channels_last", lambda m: backward_of(m, lambda x: F(m).max_pool2d(x, 3, 2, 1), image(m)),
+         2.25 * size, "GB/s")
+
 
 def rows_of(n):
     """Rows of n elements, 128 million of them: of a part of a warp, a warp or a block, odd ones and long ones."""
@@ -268,6 +276,22 @@ def products():
         both(f"conv 3x3 256 {name}", lambda m: (lambda t: without_gradient(m, lambda: conv(m)(*t)))(image(m, last)),
              flops, "TF", 5)
         both(f"conv backward {name}", lambda m: backward_of(m, conv(m), *image(m, last)), 2 * flops, "TF", 5)
+    flops = 2 * 256 * 112 * 112 * 64 * 3 * 7 * 7
+
+    def first(m):
+        x, w = (randn(m, *shape).to(memory_format=m.channels_last) for shape in ((256, 3, 224, 224), (64, 3, 7, 7)))
+        return x, w.requires_grad_(True)
+
+    def first_layer(m, x):
+        return lambda w: F(m).conv2d(x, w, stride=2, padding=3)
+    both("conv 7x7/2 of 3 channels",
+         lambda m: (lambda x, w: without_gradient(m, lambda: first_layer(m, x)(w)))(*first(m)), flops, "TF")
+    both("its filter's gradient", lambda m: (lambda x, w: backward_of(m, first_layer(m, x), w))(*first(m)), flops, "TF")
+
+    def last_layer(m):
+        x, w, b = randn(m, 1, 2048), randn(m, 1000, 2048), randn(m, 1000)
+        return without_gradient(m, lambda: F(m).linear(x, w, b))
+    both("linear 1x2048x1000", last_layer, 0, "us", 100)
 
 
 def decompositions():
