@@ -220,6 +220,7 @@ enum outcome drive_mirror(const trial *t)
   /* The mirror runs the CPU's kernels: its bits must be the same. */
   double scale = asked ? t->family->grad_scale * (t->s->large ? 50 : 1) : 0;
   if (!cn_device_count(name)) return trial_skip(t, "there is no such device");
+  if (!reason && asked) reason = exception_for("elsewhere", t->s);
   if (reason) return trial_skip(t, "%s", reason);
   cn_device mirror = cn_device_find(name);
   if (t->s->must_fail) return fails_there(t, mirror);

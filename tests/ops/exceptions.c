@@ -3,8 +3,8 @@
  * "gradcheck": where finite differences mean nothing. "second order": first-order gradients are checked, their
  * gradients are not. "layouts": the op's meaning depends on memory. "data dependent": it reads data in C, or the driver
  * does, so that capture may refuse it; "reads data": the op itself does, so that a compiled function may be refused.
- * "larger memory": ... where an input is a part of a larger tensor. "gradient elsewhere": on other devices than the
- * mirror there may be another one. Invariant: an entry is removed when its reason is
+ * "larger memory": ... where an input is a part of a larger tensor. "elsewhere": on other devices than the
+ * mirror; "gradient elsewhere": there may be another one there. Invariant: an entry is removed when its reason is
  * gone. */
 #include <string.h>
 
@@ -35,6 +35,7 @@ static const struct {
   {"mirror", "empty_strided", "its elements are not set", NULL},
   {"mirror", "empty_permuted", "its elements are not set", NULL},
   {"mirror", "to_device", "the samples move to the CPU", NULL},
+  {"elsewhere", "scatter_reduce", "complex numbers are on the CPU and the mirror alone", "c128"},
   {"gradient elsewhere", "linalg_eigvalsh", "vectors of equal eigenvalues, which it is made of, are any", "=1"},
 
   {"data dependent", "masked_select", "the loss has as many weights as there are results", NULL},
