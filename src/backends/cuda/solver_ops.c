@@ -349,6 +349,31 @@ static int svd_kernel(cn_call *c)
   return cni_cuda_batch_end(&b, status);
 }
 
+typedef struct polish_job {
+  void *q;
+  const void *turned;
+  int64_t elements;
+} polish_job;
+
+/* Of equal eigenvalues the library's float64 vectors are orthonormal to seven digits only. q: vectors in columns, so
+ * that its memory read row by row is q^T; gram, turned: room. */
+static int polish(const cni_cuda_batch *b, cni_cuda_matrices q, double *gram, double *turned)
+{
+  int64_t n = q.rows;
+  int status = CN_OK;
+  for (int64_t i = 0; i < b->count && !status; i++) {
+    const double *t = (const double *)q.data + i * q.step;
+    cni_cuda_product p = {.a = t, .b = t, .y = gram, .m = n, .n = n, .k = n, .a_row = n, .a_col = 1, .b_row = 1,
+                          .b_col = n, .y_row = n, .dtype = CN_F64, .to = CN_F64, .times = (double)(2 * b->count)};
+    status = cni_cuda_multiply(b->d, b->name, &p);
+    p.a = gram, p.y = turned + i * q.step, p.b_row = n, p.b_col = 1;
+    if (!status) status = cni_cuda_multiply(b->d, b->name, &p);
+  }
+  polish_job j = {q.data, turned, b->count * q.step};
+  cni_cuda_code code = {.file = "solver.cu", .entry = "polish", .types = {CN_F64}};
+  return status ? status : cni_cuda_run(b->d, b->name, &code, cni_cuda_grid_for(b->d, j.elements), &j);
+}
+
 /* linalg_eigh(A, UPLO) -> (eigenvalues, eigenvectors), linalg_eigvalsh(A, UPLO) */
 static int eigh_kernel(cn_call *c)
 {
@@ -362,6 +387,9 @@ static int eigh_kernel(cn_call *c)
   if (status || a->numel == 0) return status;
   size_t ra = elements(&b, dtype, n * n), rl = elements(&b, dtype, n), info = cni_cuda_ints(&b, 1);
   size_t bad = cni_cuda_ints(&b, 1);
+  bool polished = with && dtype == CN_F64;
+  size_t turned = elements(&b, dtype, polished ? n * n : 0);
+  size_t gram = cni_cuda_part(&b, polished ? (size_t)(n * n) * sizeof(double) : 0);
   status = cni_cuda_batch_begin(&b);
   if (status) return status;
   cni_cuda_matrices ma = cni_cuda_column_major(b.memory + ra, dtype, n, n);
@@ -373,6 +401,8 @@ static int eigh_kernel(cn_call *c)
   if (!status && !(status = cni_cuda_solver_begin(&w, &b, dtype)))
     status = cni_cuda_solver_end(&w, cni_cuda_run_syevd(&w, ma, with, upper, values, where));
   if (!status) status = finish(&b, dtype, where, check.bad, none, CNI_CUDA_CONVERGENCE);
+  if (!status && polished)
+    status = polish(&b, ma, (double *)(void *)(b.memory + gram), (double *)(void *)(b.memory + turned));
   if (!status && with) status = fix_signs(&b, dtype, ma, none, n);
   if (!status) status = cni_cuda_send(&b, cn_desc_of(c->out[0]), 1, false, values);
   if (!status && with) status = cni_cuda_send(&b, cn_desc_of(c->out[1]), 2, false, ma);

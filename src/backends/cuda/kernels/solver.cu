@@ -90,6 +90,18 @@ KERNEL(clear_triangle, clear_job)
   EACH_WARP(k, 0, p.n) EACH_LANE(r, p.above ? 0 : k + 1, p.above ? (k < p.m ? k : p.m) : p.m) a[k * p.m + r] = 0;
 }
 
+struct polish_job {
+  T0 *q;
+  const T0 *turned; /* q's vectors by their products with each other */
+  i64 elements;
+};
+
+/* Vectors that are orthonormal but for small errors become so but for the squares of these. */
+KERNEL(polish, polish_job)
+{
+  EACH(i, p.elements) p.q[i] = (T0)1.5 * p.q[i] - (T0)0.5 * p.turned[i];
+}
+
 /* Vectors of a batch: the columns of its matrices. */
 struct vectors {
   T0 *data; /* NULL: none */
