@@ -41,6 +41,13 @@ TEST(modes)
     CHECK(matmul(ones({2, 2}), ones({2, 2})).dtype() == bf16);
   }
   CHECK(matmul(ones({2, 2}), ones({2, 2})).dtype() == f32);
+  Tensor q = ones({1, 2, 3, 4});
+  for (unsigned ways : {CN_ATTENTION_PARTS, CN_ATTENTION_CPU}) {
+    AttentionGuard guard(ways);
+    CHECK(scaled_dot_product_attention(q, q, q).equal(q));
+  }
+  AttentionGuard none(CN_ATTENTION_DEVICE);
+  CHECK_THROWS(CN_ERR_UNSUPPORTED, scaled_dot_product_attention(q, q, q));
 }
 
 TEST(hooks)

@@ -63,6 +63,18 @@ class AutocastGuard {
   int saved_;
 };
 
+/* Which ways attention may take inside: bits of cn_attention_way, 0: all. */
+class AttentionGuard {
+ public:
+  explicit AttentionGuard(unsigned ways) : saved_(cn_attention_begin(ways)) {}
+  ~AttentionGuard() { cn_attention_end(saved_); }
+  AttentionGuard(const AttentionGuard &) = delete;
+  AttentionGuard &operator=(const AttentionGuard &) = delete;
+
+ private:
+  unsigned saved_;
+};
+
 /* The first op that makes a NaN or Inf is an error that names it. */
 class AnomalyGuard {
  public:
