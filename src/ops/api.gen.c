@@ -1438,9 +1438,8 @@ const char *const cni_op_docs[] = {
     "input with src added ('add') or multiplied in ('multiply') at index along dim.",
     "input with a number written at index along dim.",
     "input with a number added ('add') or multiplied in ('multiply') at index along dim.",
-    "Gradients of sdpa_forward's operands, given its results; that of the mask, (B, H, L, S), is "
-    "empty unless wanted. Carries no gradient itself: where gradients of gradients are recorded, "
-    "formulas take its place.",
+    "Gradients of sdpa_forward's operands, given its results. Carries no gradient itself: where "
+    "gradients of gradients are recorded, explicit formulas take its place.",
     "Attention of (B, H, L, E), (B, Hk, S, E) and (B, Hk, S, Ev) with H a multiple of Hk, and the"
     " logarithm of each query's sum of exponentials, (B, H, L). dropped: native_dropout of ones, "
     "(B, H, L, S), with dropout_p.",
@@ -8596,11 +8595,11 @@ cn_tensor *cn_scatter_value_reduced_(cn_tensor *input, int64_t dim, cn_tensor *i
 }
 
 int cn_sdpa_backward_with(cn_tensor **grad_query, cn_tensor **grad_key, cn_tensor **grad_value,
-                          cn_tensor **grad_mask, cn_tensor *grad, cn_tensor *query, cn_tensor *key,
-                          cn_tensor *value, cn_tensor *output, cn_tensor *lse, cn_tensor *attn_mask,
+                          cn_tensor *grad, cn_tensor *query, cn_tensor *key, cn_tensor *value,
+                          cn_tensor *output, cn_tensor *lse, cn_tensor *attn_mask,
                           cn_tensor *dropped, const cn_sdpa_backward_opts *opts)
 {
-  cn_tensor *results[4] = {NULL};
+  cn_tensor *results[3] = {NULL};
   cn_sdpa_backward_opts room;
   const cn_sdpa_backward_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
@@ -8609,18 +8608,16 @@ int cn_sdpa_backward_with(cn_tensor **grad_query, cn_tensor **grad_key, cn_tenso
     if (grad_query) *grad_query = NULL;
     if (grad_key) *grad_key = NULL;
     if (grad_value) *grad_value = NULL;
-    if (grad_mask) *grad_mask = NULL;
     return CN_ERR_VALUE;
   }
   cn_value args[] = {cn_v_tensor(grad), cn_v_tensor(query), cn_v_tensor(key), cn_v_tensor(value),
                      cn_v_tensor(output), cn_v_tensor(lse), cn_v_tensor(attn_mask),
                      cn_v_tensor(dropped), cn_v_bool(o->is_causal), cn_opt_float_or_none(o->scale),
-                     cn_v_float(cn_opt_float(o->dropout_p, 0.0)), cn_v_bool(o->mask_grad)};
-  int status = cni_applyn(CNI_OP_sdpa_backward, args, 12, results, 4);
+                     cn_v_float(cn_opt_float(o->dropout_p, 0.0))};
+  int status = cni_applyn(CNI_OP_sdpa_backward, args, 11, results, 3);
   if (grad_query) *grad_query = results[0];
   if (grad_key) *grad_key = results[1];
   if (grad_value) *grad_value = results[2];
-  if (grad_mask) *grad_mask = results[3];
   return status;
 }
 

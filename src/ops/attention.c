@@ -3,8 +3,8 @@
  * Place in the flow: scaled_dot_product_attention checks, brings its operands to four dimensions and calls
  * sdpa_forward, whose kernels never hold the scores of more than a block, so memory is linear in the lengths (but for
  * dropout, whose choice for every score is drawn before). Its gradient is sdpa_backward, or, where the explicit scores
- * are needed (gradients of gradients, of the logsumexp), the textbook formulas in public ops. Invariant: a query that
- * may look at no key gives zeros, and so do its gradients. */
+ * are needed (gradients of gradients, of the mask, of the logsumexp), the textbook formulas in public ops. Invariant: a
+ * query that may look at no key gives zeros, and so do its gradients. */
 #include <cairn/autograd.h>
 #include <cairn/ext/parts.h>
 #include <cairn/kw.h>
@@ -234,16 +234,13 @@ static int forward_infer(cn_call *c)
 
 static int forward_vjp(cn_vjp *v)
 {
-  cn_tensor *q = v->in[0], *mask = NULL;
-  bool causal = cni_arg_bool(v->args, CAUSAL), both = v->need[3] && takes_halves(q->d.device);
+  cn_tensor *q = v->in[0];
+  bool causal = cni_arg_bool(v->args, CAUSAL);
   double scale = scale_or(v->args, SCALE, cn_size(q, 3)), drop = cni_arg_float(v->args, DROP);
-  if (v->g[0] && !v->g[1] && !cni_recording() && v->need[3] == both) {
-    cn_sdpa_backward(&v->gin[0], &v->gin[1], &v->gin[2], &mask, v->g[0], q, v->in[1], v->in[2], v->out[0], v->out[1],
-                     v->in[3], v->in[4], .is_causal = causal, .scale = cni_option_float(scale), .dropout_p = drop,
-                     .mask_grad = both);
-    if (both) v->gin[3] = mask;
-    return cn_err();
-  }
+  if (v->g[0] && !v->g[1] && !cni_recording() && !v->need[3])
+    return cn_sdpa_backward(&v->gin[0], &v->gin[1], &v->gin[2], v->g[0], q, v->in[1], v->in[2], v->out[0], v->out[1],
+                            v->in[3], v->in[4], .is_causal = causal, .scale = cni_option_float(scale),
+                            .dropout_p = drop);
   gradients r = explicit_gradients(v->in, causal, scale, drop, v->g[0], v->g[1]);
   v->gin[0] = r.q;
   v->gin[1] = r.k;
@@ -264,10 +261,9 @@ static int forward_decompose(cn_call *c)
   return cn_err();
 }
 
-/* ---- sdpa_backward(grad, query, key, value, output, lse, attn_mask, dropped, is_causal, scale, dropout_p,
- * mask_grad) ---- */
+/* ---- sdpa_backward(grad, query, key, value, output, lse, attn_mask, dropped, is_causal, scale, dropout_p) ---- */
 
-enum { BACKWARD_CAUSAL = 8, BACKWARD_SCALE, BACKWARD_DROP, BACKWARD_MASK }; /* parameters */
+enum { BACKWARD_CAUSAL = 8, BACKWARD_SCALE, BACKWARD_DROP }; /* parameters */
 
 static int backward_infer(cn_call *c)
 {
@@ -285,9 +281,7 @@ static int backward_infer(cn_call *c)
       memcmp(out->shape, shape, sizeof shape) != 0 || memcmp(lse->shape, shape, 3 * sizeof *shape) != 0)
     return cn_call_fail(c, CN_ERR_SHAPE,
                         "grad, output and lse must have the shapes of sdpa_forward's results");
-  const int64_t scores[4] = {q->shape[0], q->shape[1], q->shape[2], v->shape[2]}, none = 0;
-  return cni_arg_bool(c->args, BACKWARD_MASK) ? cn_call_result(c, 3, q->dtype, 4, scores)
-                                              : cn_call_result(c, 3, q->dtype, 1, &none);
+  return CN_OK;
 }
 
 /* The weights come from the given lse, so that no softmax is taken again; queries that see no key have none. */
@@ -304,8 +298,6 @@ static int backward_decompose(cn_call *c)
   cn_tensor *p = cn_exp(cn_sub(scores_of(q, k, c->in[6], cni_arg_bool(c->args, BACKWARD_CAUSAL), scale), lse));
   cn_tensor *sum = cn_sum(cn_mul(g, out), .dim = CN_INTS(-1), .keepdim = true);
   cn_tensor *ds = cn_mul(p, cn_sub(thinned(cn_matmul(g, cni_swapped(v)), c->in[7], drop), sum));
-  if (cni_arg_bool(c->args, BACKWARD_MASK)) c->out[3] = cni_in_type(ds, given);
-  else c->out[3] = cn_empty(CN_SHAPE(0), .dtype = (cn_dtype)given, .device = c->device);
   ds = cn_mul(ds, cn_num(scale));
   c->out[0] = cni_in_type(cn_matmul(ds, k), given);
   c->out[1] = cni_in_type(gather_heads(cn_matmul(cni_swapped(ds), q), heads), given);
@@ -442,10 +434,9 @@ const cn_op cni_attention_ops[] = {
    .needs = {[0] = SAVED, [1] = SAVED, [2] = SAVED, [3] = SAVED}},
   {.sig = "sdpa_backward(Tensor grad, Tensor query, Tensor key, Tensor value, Tensor output, Tensor lse, "
           "Tensor? attn_mask=None, Tensor? dropped=None, bool is_causal=False, *, float? scale=None, "
-          "float dropout_p=0, bool mask_grad=False) "
-          "-> (Tensor grad_query, Tensor grad_key, Tensor grad_value, Tensor grad_mask) ; nn internal",
-   .doc = "Gradients of sdpa_forward's operands, given its results; that of the mask, (B, H, L, S), is empty unless "
-          "wanted. Carries no gradient itself: where gradients of gradients are recorded, formulas take its place.",
+          "float dropout_p=0) -> (Tensor grad_query, Tensor grad_key, Tensor grad_value) ; nn internal",
+   .doc = "Gradients of sdpa_forward's operands, given its results. Carries no gradient itself: where gradients of "
+          "gradients are recorded, explicit formulas take its place.",
    .flags = CN_OP_NO_GRAD, .infer = backward_infer, .decompose = backward_decompose},
 };
 /* clang-format on */

@@ -34,7 +34,7 @@ static cn_tensor *apply(int op, cn_tensor *const *x, cn_tensor *target)
   const int64_t n[] = {cn_size(x[0], 1)};
   if (op == LAYER) return cn_layer_norm(x[0], n, 1, x[1], x[2]);
   if (op == RMS) return cn_rms_norm(x[0], n, 1, x[1], .eps = 1e-5);
-  return op == SOFTMAX ? cn_softmax(x[0], 1) : cn_cross_entropy(x[0], target);
+  return op == SOFTMAX ? cn_softmax(x[0], 1) : cn_cross_entropy(x[0], target, .reduction = "sum");
 }
 
 /* out[0]: the result; then gradients. Returns how many. */

@@ -396,7 +396,7 @@ static int packed_gradient(cn_tensor **out, cn_tensor *const *in, void *payload)
   cn_tensor *parts[3], *grads[3], *o, *lse, *x = cn_permute(in[0], CN_SHAPE(2, 0, 3, 1, 4));
   for (int i = 0; i < 3; i++) parts[i] = cn_select(x, 0, i);
   cn_sdpa_forward(&o, &lse, parts[0], parts[1], parts[2], NULL, NULL, .is_causal = true);
-  cn_sdpa_backward(&grads[0], &grads[1], &grads[2], NULL, o, parts[0], parts[1], parts[2], o, lse, NULL, NULL,
+  cn_sdpa_backward(&grads[0], &grads[1], &grads[2], o, parts[0], parts[1], parts[2], o, lse, NULL, NULL,
                    .is_causal = true);
   cn_tensor *alone = payload ? cn_sum(grads[1]) : NULL;
   for (int i = 0; i < 3; i++) grads[i] = cn_permute(cn_unsqueeze(grads[i], 0), CN_SHAPE(1, 3, 0, 2, 4));

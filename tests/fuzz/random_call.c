@@ -202,7 +202,7 @@ static const char *const fitting[][2] = {
     {"batch_norm_add_relu_backward", "f2,3,4 f2,3,4 f2,3,4 f2,3,4 f3 f3 f3 b1 l1,1,1"},
     {"native_layer_norm_backward", "f2,3,4 f2,3,4 l4 f2,3,1 f2,3,1 f4 l1,1,1"},
     {"scaled_dot_product_attention", "f2,3,4,5 f2,3,6,5 f2,3,6,2 f4,6 d0 b0"},
-    {"sdpa_backward", "f1,2,3,4 f1,2,3,4 f1,2,3,4 f1,2,3,4 f1,2,3,4 f1,2,3 n n b1 n d0 b0"},
+    {"sdpa_backward", "f1,2,3,4 f1,2,3,4 f1,2,3,4 f1,2,3,4 f1,2,3,4 f1,2,3 n n b1 n d0"},
     {"pointwise", "t2x3,4 s2|1.5|mul_0_2;add_3_1|4,3 n"},
     {"native_rms_norm_backward", "f2,3,4 f2,3,4 l4 f2,3,1 f4 l1,1"},
     {"scatter_reduce_self", "f4,5 i1 j3,7 f4,7 samax"},

@@ -785,17 +785,15 @@ typedef struct cn_sdpa_backward_opts {
   bool is_causal; /* bool, default False */
   double scale; /* float?, default None; CN_ZERO for 0 */
   double dropout_p; /* float, default 0 */
-  bool mask_grad; /* bool, default False */
 } cn_sdpa_backward_opts;
-/* Gradients of sdpa_forward's operands, given its results; that of the mask, (B, H, L, S), is
- * empty unless wanted. Carries no gradient itself: where gradients of gradients are recorded,
- * formulas take its place.
+/* Gradients of sdpa_forward's operands, given its results. Carries no gradient itself: where
+ * gradients of gradients are recorded, explicit formulas take its place.
  * attn_mask and dropped may be NULL. Results that are not wanted may be NULL. */
 CN_API int cn_sdpa_backward_with(cn_tensor **grad_query, cn_tensor **grad_key,
-                                 cn_tensor **grad_value, cn_tensor **grad_mask, cn_tensor *grad,
-                                 cn_tensor *query, cn_tensor *key, cn_tensor *value,
-                                 cn_tensor *output, cn_tensor *lse, cn_tensor *attn_mask,
-                                 cn_tensor *dropped, const cn_sdpa_backward_opts *opts);
+                                 cn_tensor **grad_value, cn_tensor *grad, cn_tensor *query,
+                                 cn_tensor *key, cn_tensor *value, cn_tensor *output,
+                                 cn_tensor *lse, cn_tensor *attn_mask, cn_tensor *dropped,
+                                 const cn_sdpa_backward_opts *opts);
 
 typedef struct cn_sdpa_forward_opts {
   size_t size;
@@ -1045,10 +1043,9 @@ CN_END_DECLS
 #define cn_rprop_update_(param, prev, step_size, grad, etaminus, etaplus, step_size_min, ...) \
   cn_rprop_update_inplace_with(param, prev, step_size, grad, etaminus, etaplus, step_size_min, \
       CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_rprop_update_opts, CN_TAIL(__VA_ARGS__, )))
-#define cn_sdpa_backward(grad_query, grad_key, grad_value, grad_mask, grad, query, key, value, output, lse, attn_mask, ...) \
-  cn_sdpa_backward_with(grad_query, grad_key, grad_value, grad_mask, grad, query, key, value, output, \
-      lse, attn_mask, CN_HEAD(__VA_ARGS__, ), \
-      CN_OPTS(cn_sdpa_backward_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_sdpa_backward(grad_query, grad_key, grad_value, grad, query, key, value, output, lse, attn_mask, ...) \
+  cn_sdpa_backward_with(grad_query, grad_key, grad_value, grad, query, key, value, output, lse, \
+      attn_mask, CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_sdpa_backward_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_sdpa_forward(output, lse, query, key, value, attn_mask, ...) \
   cn_sdpa_forward_with(output, lse, query, key, value, attn_mask, CN_HEAD(__VA_ARGS__, ), \
       CN_OPTS(cn_sdpa_forward_opts, CN_TAIL(__VA_ARGS__, )))

@@ -149,13 +149,7 @@ static int forward_kernel(cn_call *c)
 }
 
 enum { GRAD, QUERY, KEY, VALUE, OUTPUT, LSE, INPUTS }; /* of sdpa_backward */
-enum { MASK = 6, DROPPED, CAUSAL, SCALE, DROPOUT, MASK_GRAD }; /* its parameters behind those */
-
-/* cuDNN writes gradients of masks in whole packs only. */
-static bool takes_mask_grad(const cn_desc *out, const cni_attention_form *f)
-{
-  return f->tk % CNI_SDPA_PACK == 0 && (uintptr_t)out->data % 16 == 0 && cni_cuda_is_dense(out);
-}
+enum { MASK = 6, DROPPED, CAUSAL, SCALE, DROPOUT }; /* its parameters behind those */
 
 /* Runs backward's plan: f and its operands are ready, stats too. */
 static int run_backward(cn_call *c, cni_cuda_device *d, const cni_attention_form *f, const cni_cuda_operand *in,
@@ -179,7 +173,6 @@ static int run_backward(cn_call *c, cni_cuda_device *d, const cni_attention_form
   for (int i = 0; i < 3; i++) bind(&o, CNI_SDPA_GQ + i, cn_desc_of(c->out[i])->data);
   bind(&o, CNI_SDPA_SUM, sum);
   if (gq) bind(&o, CNI_SDPA_GQ_SUM, gq);
-  if (f->gm) bind(&o, CNI_SDPA_GM, cn_desc_of(c->out[3])->data);
   bind(&o, CNI_SDPA_SCALE, &scale);
   bind(&o, CNI_SDPA_SHARE, &share);
   if (f->causal) bind(&o, CNI_SDPA_LOWEST, &hidden);
@@ -190,8 +183,8 @@ static int run_backward(cn_call *c, cni_cuda_device *d, const cni_attention_form
   return status;
 }
 
-/* sdpa_backward(grad, query, key, value, output, lse, attn_mask, dropped, is_causal, scale, dropout_p, mask_grad)
- * -> (gradients of query, key, value, mask) */
+/* sdpa_backward(grad, query, key, value, output, lse, attn_mask, dropped, is_causal, scale, dropout_p)
+ * -> (gradients of query, key, value) */
 static int backward_kernel(cn_call *c)
 {
   const cn_desc *q = cn_desc_of(c->in[QUERY]), *k = cn_desc_of(c->in[KEY]), *v = cn_desc_of(c->in[VALUE]);
@@ -201,12 +194,10 @@ static int backward_kernel(cn_call *c)
   if (!d) return CN_ERR_DEVICE;
   if (!takes(c, q, k, v, c->in[MASK], causal)) return CN_REFUSED;
   cni_attention_form f = form_of(q, k, v, causal, true);
-  f.gm = c->args[MASK_GRAD].u.i != 0;
   cni_cuda_operand in[INPUTS] = {{0}};
   cni_attention_mask mask = {0};
   bool fits = strides_of(cn_desc_of(c->out[0]), f.gq) && strides_of(cn_desc_of(c->out[1]), f.gk) &&
               strides_of(cn_desc_of(c->out[2]), f.gv);
-  if (f.gm) fits = fits && takes_mask_grad(cn_desc_of(c->out[3]), &f);
   if (!fits) return cni_cuda_refuse(c, "a result that cuDNN cannot write");
   int64_t *strides[] = {f.go, f.q, f.k, f.v, f.o};
   void *stats = NULL;

@@ -26,7 +26,6 @@ enum {
   CNI_SDPA_GQ,
   CNI_SDPA_GK,
   CNI_SDPA_GV,
-  CNI_SDPA_GM,     /* of the mask: (B, H, Tq, Tk) */
   CNI_SDPA_SUM,    /* scratch: (B, H, Tq) */
   CNI_SDPA_GQ_SUM, /* scratch: (B, H, Tq, D), float32 */
   CNI_SDPA_TENSORS
@@ -36,8 +35,8 @@ enum {
 typedef struct cni_attention_form {
   char what[8];
   int32_t dtype, causal, backward, fixed; /* fixed: gradients are the same in every run */
-  int32_t mask, drops, gm, unused;        /* mask: the type of what is added to the scores; 0: nothing is. drops: are
-                                             weights dropped? gm: is the gradient of the mask wanted? */
+  int32_t mask, drops;                    /* mask: the type of what is added to the scores; 0: nothing is. drops: are
+                                             weights dropped? */
   int64_t b, h, kh, tq, tk, d, dv, mb, mh;
   int64_t q[4], k[4], v[4], o[4], go[4], gq[4], gk[4], gv[4], m[4];
 } cni_attention_form;

@@ -185,7 +185,6 @@ static void describe_backward(const shapes *s)
   if (k->drops) g = apply(s, CUDNN_POINTWISE_MUL, g, kept);
   g = apply(s, CUDNN_POINTWISE_MUL, apply(s, CUDNN_POINTWISE_SUB, g, all), e);
   if (k->drops) g = apply(s, CUDNN_POINTWISE_MUL, g, rise);
-  if (k->gm) cni_dnn_reduce(s->g, CUDNN_REDUCE_TENSOR_ADD, g, packed_scores(s, CNI_SDPA_GM)); /* in 16 bits only */
   g = apply(s, CUDNN_POINTWISE_MUL, g, scale);
   give_keys(s, g, q, k->d, k->gk, CNI_SDPA_GK);
   give_queries(s, g, kt);

@@ -9,7 +9,7 @@
 
 /* FEW: rows that one block takes, a warp each if it can; SOME: rows that each block may count; RESIDENT: threads of a
  * multiprocessor, as the bounds of loss_rows have it. */
-enum { JOIN_THREADS = 1024, FEW = 64, SOME = 1024, WARP = 32, RESIDENT = 1024, PACKS = 4 };
+enum { JOIN_THREADS = 1024, FEW = 64, SOME = 1024, WARP = 32, RESIDENT = 1024, PACKS = 4, LONG_BLOCKS = 16 };
 
 /* As in kernels/loss.cu. */
 typedef struct job {
@@ -38,7 +38,11 @@ static cni_cuda_rows forward_plan(const cni_cuda_device *d, const job *j, int ty
     r.grid.x = 1;
     while (r.grid.threads < JOIN_THREADS && r.grid.threads < j->rows * WARP) r.grid.threads *= 2;
   }
-  cni_cuda_rows_ahead(&r, d, 1, (int64_t)cn_element_bytes(type, j->n), 16, RESIDENT);
+  if (r.packs) cni_cuda_rows_ahead(&r, d, 1, (int64_t)cn_element_bytes(type, j->n), 16, RESIDENT);
+  else { /* gone over once: several packs at a time are enough */
+    r.grid.shared = 0;
+    r.grid.x = j->rows < (int64_t)d->units * LONG_BLOCKS ? j->rows : (int64_t)d->units * LONG_BLOCKS;
+  }
   return r;
 }
 

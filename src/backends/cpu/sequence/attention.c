@@ -467,12 +467,12 @@ static int forward_kernel(cn_call *c)
   return status;
 }
 
-/* sdpa_backward(grad, query, key, value, output, lse, attn_mask, dropped, is_causal, scale, dropout_p, mask_grad)
- * -> (gq, gk, gv, gm) */
+/* sdpa_backward(grad, query, key, value, output, lse, attn_mask, dropped, is_causal, scale, dropout_p)
+ * -> (gq, gk, gv) */
 static int backward_kernel(cn_call *c)
 {
-  c->refusal = "dropout, or the gradient of a mask";
-  if (c->in[7] || c->args[11].u.i) return CN_REFUSED;
+  c->refusal = "dropout";
+  if (c->in[7]) return CN_REFUSED;
   attention t;
   temporaries x = {0};
   cn_desc *gradient[3] = {&t.gq, &t.gk, &t.gv};
