@@ -53,19 +53,11 @@ static cni_cuda_rows plan(const call *c, const job *j, int inputs)
   return r;
 }
 
-/* Are rows asked for ahead? Where something is added to rows of 32 bits, enough is under way without. */
-static bool asks(const call *c) { return !c->adds || cn_element_size(c->x_type) < 4; }
-
-/* Lets rows be asked for ahead, or only makes groups few. */
+/* Lets rows of the first `inputs` be asked for ahead. */
 static void take_turns(const call *c, const job *j, cni_cuda_rows *r, int inputs, int resident)
 {
   size_t bytes = cn_element_bytes(c->x_type, j->n) + (inputs > 1 ? cn_element_bytes(c->g_type, j->n) : 0);
-  if (asks(c)) {
-    cni_cuda_rows_ahead(r, c->d, inputs, (int64_t)bytes, 16, resident);
-    return;
-  }
-  int64_t most = (int64_t)c->d->units * (resident > r->grid.threads ? resident / r->grid.threads : 1);
-  if (r->grid.x > most) r->grid.x = most;
+  cni_cuda_rows_ahead(r, c->d, inputs, (int64_t)bytes, 16, resident);
 }
 
 static bool is_even(const cni_cuda_rows *r) { return r->aligned && r->form & CNI_ROWS_EVEN; }
@@ -109,7 +101,8 @@ static int launch_forward(const call *k, job *j)
 {
   cni_cuda_rows r = plan(k, j, 1);
   int resident = is_even(&r) || r.packs <= 0 ? RESIDENT : LEAN_RESIDENT;
-  if (asks(k)) take_turns(k, j, &r, k->adds && r.packs ? 2 : 1, resident);
+  /* Where something is added to rows of 32 bits, enough is under way without. */
+  if (!k->adds || cn_element_size(k->x_type) < 4) take_turns(k, j, &r, k->adds && r.packs ? 2 : 1, resident);
   return launch_rows(k, j, "norm_forward", r);
 }
 
