@@ -411,6 +411,7 @@ static int product(const cni_gemm *given, bool f64)
   normalise(&g);
   if (work_of(&g) > SMALL_WORK && cni_blas_product(&g, f64)) return CN_OK;
   way how = way_of(&g, ker);
+  if (how == BLOCKED_FLIPPED && g.packed && g.packed_depth == block_depth(&g, ker)) how = BLOCKED;
   if (how == FLAT_FLIPPED || how == BLOCKED_FLIPPED) g = transposed(&g);
   if (how == FLAT || how == FLAT_FLIPPED) return run_flat(&g, ker);
   return how == DIRECT ? run_direct(&g, ker) : run_blocked(&g, ker);
@@ -429,7 +430,8 @@ size_t cni_gemm_packed_bytes(const cni_gemm *given, bool f64, int64_t *depth)
   if (g.m <= 0 || g.n <= 0 || g.k <= 0) return 0;
   normalise(&g);
   way how = way_of(&g, ker);
-  bool as_it_is = g.b != given->b || (how != BLOCKED && (how != DIRECT || g.b_col == 1));
+  bool in_blocks = how == BLOCKED || how == BLOCKED_FLIPPED; /* which is done as it stands where B is packed */
+  bool as_it_is = g.b != given->b || (!in_blocks && (how != DIRECT || g.b_col == 1));
   *depth = how == DIRECT ? ker->direct_kc : block_depth(&g, ker);
   if (as_it_is || cni_mul_overflows((size_t)(parts(g.n, ker->nr) * ker->nr), (size_t)g.k * ker->size, &bytes)) return 0;
   return bytes;
