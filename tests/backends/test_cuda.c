@@ -549,6 +549,49 @@ static void first_layers(void **state)
   }
 }
 
+/* Groups of few channels, the odd one of "same" behind; the first is a sample of PyTorch's. */
+static cn_tensor *dilated_groups_graph(cn_tensor *const *x)
+{
+  return cn_conv1d_padding(x[0], x[1], x[2], .padding = "same", .dilation = CN_INTS(2), .groups = 2);
+}
+static cn_tensor *groups_graph(cn_tensor *const *x)
+{
+  return cn_conv1d_padding(x[0], x[1], x[2], .padding = "same", .groups = 2);
+}
+static cn_tensor *deep_graph(cn_tensor *const *x) /* enough to try engines on */
+{
+  return cn_conv2d(x[0], x[1], x[2], .padding = CN_INTS(1), .groups = 32);
+}
+
+static void groups_of_few(void **state)
+{
+  (void)state;
+  need_gpu();
+  static const cn_dtype types[] = {CN_BF16, CN_F16, CN_F32};
+  cn_seed(21);
+  for (int i = 0; i < 3; i++) {
+    cn_scope *s = cn_scope_begin();
+    double tol = types[i] == CN_F32 ? 1e-3 : 0.1;
+    cn_tensor *x[] = {cn_randn(CN_SHAPE(2, 2, 4)), cn_randn(CN_SHAPE(2, 1, 4)), cn_randn(CN_SHAPE(2))};
+    cn_tensor *wide[] = {cn_randn(CN_SHAPE(2, 6, 9)), cn_randn(CN_SHAPE(4, 3, 2)), cn_randn(CN_SHAPE(4))};
+    cn_tensor *deep[] = {cn_randn(CN_SHAPE(4, 32, 96, 96)), cn_randn(CN_SHAPE(32, 1, 3, 3)), cn_randn(CN_SHAPE(32))};
+    cn_tensor *four[] = {cn_randn(CN_SHAPE(4, 128, 28, 28)), cn_mul(cn_randn(CN_SHAPE(128, 4, 3, 3)), cn_num(0.2)),
+                         cn_randn(CN_SHAPE(128))};
+    for (int k = 0; k < 3; k++) {
+      x[k] = cn_cast(x[k], types[i]);
+      wide[k] = cn_cast(wide[k], types[i]);
+      deep[k] = cn_cast(deep[k], types[i]);
+      four[k] = cn_cast(four[k], types[i]);
+    }
+    check_gradient("two groups of one channel, dilated", dilated_groups_graph, x, 3, tol);
+    check_gradient("two groups of one channel", groups_graph, x, 3, tol);
+    check_gradient("two groups of three channels", groups_graph, wide, 3, tol);
+    check_gradient("32 groups of one channel", deep_graph, deep, 3, types[i] == CN_F32 ? 1e-2 : tol);
+    check_gradient("32 groups of four channels", deep_graph, four, 3, types[i] == CN_F32 ? 1e-2 : tol);
+    cn_scope_end(s);
+  }
+}
+
 static void train(cn_tensor **parameters, cn_tensor *x, cn_tensor *target)
 {
   for (int step = 0; step < 5; step++) {
@@ -599,6 +642,7 @@ int main(int argc, char **argv)
       cmocka_unit_test(gradients),      cmocka_unit_test(others),      cmocka_unit_test(training),
       cmocka_unit_test(faults),         cmocka_unit_test(large),       cmocka_unit_test(library_graphs),
       cmocka_unit_test(convolutions),   cmocka_unit_test(first_layers),
+      cmocka_unit_test(groups_of_few),
       cmocka_unit_test(pinned),         cmocka_unit_test(pinned_reuse), cmocka_unit_test(pinned_batches),
   };
   for (size_t i = 0; argc > 1 && i < sizeof tests / sizeof *tests; i++)

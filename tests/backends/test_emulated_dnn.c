@@ -1,5 +1,5 @@
 /* test_emulated_dnn.c: convolutions by cuDNN's graphs, on an emulation of driver and library (tests/simt): images of
- * few channels that are folded, and engines that are tried.
+ * few channels that are folded, groups of few, and engines that are tried.
  *
  * The library has three engines (tests/simt/dnn.c) and counts their runs. What one process tried, another finds on
  * disk: the program runs itself a second time for that. */
@@ -77,6 +77,41 @@ static void few_channels(void **state)
     for (int last = 0; last < 2; last++) check_layer(&layers[i], last, i != 2 || last);
 }
 
+/* Signals whose groups have few channels: no engine for Tensor Cores (0, which has a workspace) fills them up. All
+ * gradients, against the CPU's. */
+static void groups_of_few(void **state)
+{
+  (void)state;
+  static const struct {
+    int64_t n, c, l, k, s, dilation, groups;
+  } signals[] = {{2, 2, 4, 2, 4, 2, 2}, {2, 2, 4, 2, 4, 1, 2}, {3, 6, 9, 12, 2, 1, 3}, {1, 24, 11, 24, 3, 1, 24}};
+  need_library();
+  cn_seed(5);
+  for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+    for (int type = 0; type < 2; type++) {
+      cn_scope *s = cn_scope_begin();
+      int64_t n = signals[i].n, c = signals[i].c, groups = signals[i].groups, k = signals[i].k;
+      cn_tensor *x = cn_randn(CN_SHAPE(n, c, signals[i].l)), *w = cn_randn(CN_SHAPE(k, c / groups, signals[i].s));
+      cn_tensor *in[3] = {x, w, cn_randn(CN_SHAPE(k))}, *y[2], *grads[2][3];
+      int before[3] = {runs[0], runs[1], runs[2]};
+      for (int far = 0; far < 2; far++) {
+        cn_tensor *t[3];
+        for (int j = 0; j < 3; j++) {
+          cn_tensor *rounded = cn_cast(in[j], type ? CN_BF16 : CN_F32);
+          t[j] = cn_requires_grad(far ? there(rounded) : cn_cast(rounded, CN_F32), true);
+        }
+        y[far] = cn_conv1d_padding(t[0], t[1], t[2], .padding = "same", .groups = groups,
+                                   .dilation = CN_INTS(signals[i].dilation));
+        assert_int_equal(cn_backward(cn_sum(cn_mul(y[far], y[far]))), 0);
+        for (int j = 0; j < 3; j++) grads[far][j] = cn_grad_of(t[j]);
+      }
+      assert_true(runs[0] == before[0] && runs[1] == before[1] + 3 && runs[2] == before[2]);
+      close_to("a convolution by groups of few channels", y[0], y[1], type ? 3e-2 : 1e-4);
+      for (int j = 0; j < 3; j++) close_to("its gradients", grads[0][j], grads[1][j], type ? 0.2 : 1e-3);
+      cn_scope_end(s);
+    }
+}
+
 /* Runs of engines by one convolution; it must be right. */
 static void count_runs(int have[3], cn_tensor *x, cn_tensor *w)
 {
@@ -146,7 +181,8 @@ static int run_again(char **argv)
 
 int main(int argc, char **argv)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(tried_engines), cmocka_unit_test(few_channels)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(tried_engines), cmocka_unit_test(few_channels),
+                                     cmocka_unit_test(groups_of_few)};
   const struct CMUnitTest again[] = {cmocka_unit_test(tried_engines)};
   bool second = getenv("CAIRN_TEST_SECOND") != NULL;
   if (argc > 0) emulate_with(argv, "dnn");

@@ -3,7 +3,9 @@
  * Place in the flow: asked first by conv.c. cuDNN is fast where channels are innermost in memory: tensors that lie so
  * are used where they are, others are copied so, and results copied back; images of few channels are folded meanwhile
  * (conv_fold.c). Invariant: float32 is computed in float32 unless the program allows to round (cn_set_conv_precision):
- * engines that do are passed over (dnn.c), and so are those that add in no fixed order where results must repeat. */
+ * engines that do are passed over (dnn.c), and so are those that add in no fixed order where results must repeat, and
+ * those that fill up groups of few channels to what Tensor Cores take: they copy up to eight times as much as there is,
+ * and gradients of two groups of one channel, for which cuDNN 9.19 names such engines first, ended the process. */
 #include "conv.h"
 
 #include <string.h>
@@ -20,12 +22,13 @@ int cni_cuda_conv_dnn(cn_call *c, const cni_cuda_conv *v)
 
 enum { X = 1, W, Y, B, Z }; /* unique numbers of the real tensors */
 static const double TRIED_FROM = 1e7; /* multiplications */
+enum { WHOLE = 8 }; /* channels of a group that Tensor Cores take as they lie */
 
 /* What a plan is made of; compared as bytes. */
 typedef struct key {
   char what[8];
   int32_t kind, dtype, bias, residual, relu;
-  int16_t strict, repeats; /* as in cni_dnn_graph */
+  int16_t strict, repeats, as_they_lie; /* as in cni_dnn_graph */
   int64_t x[4], w[4], y[4]; /* shapes */
   int64_t stride[2], padding[2], dilation[2], groups;
 } key;
@@ -62,6 +65,7 @@ static void describe(cni_dnn_graph *g, const void *payload)
                                               : CUDNN_DATA_BFLOAT16;
   g->strict = k->strict;
   g->repeats = k->repeats;
+  g->as_they_lie = k->as_they_lie;
   int x = tensor_of(g, type, k->x, X, CNI_DNN_REAL), w = tensor_of(g, type, k->w, W, CNI_DNN_REAL);
   int y = tensor_of(g, type, k->y, Y, CNI_DNN_REAL);
   int left = k->residual + k->bias + k->relu, at = between(g, k, y, left);
@@ -175,6 +179,7 @@ static key key_of(const cni_cuda_conv *v, const side *s)
     k.dilation[i] = v->dilation[i];
   }
   k.groups = v->groups;
+  k.as_they_lie = k.groups > 1 && (k.w[1] % WHOLE != 0 || k.w[0] / k.groups % WHOLE != 0);
   return k;
 }
 

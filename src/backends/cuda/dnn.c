@@ -70,7 +70,7 @@ static bool try_config(cni_dnn_plan *p, cudnnHandle_t h, cudnnBackendDescriptor_
 
 /* What is said about the engine of a config. */
 typedef struct notes {
-  bool rounds;   /* float32 inputs, to TF32 or to 16 bits */
+  bool rounds;   /* it has Tensor Cores multiply, so float32 inputs are rounded to TF32, or to 16 bits */
   bool varies;   /* its results do, from run to run */
   bool compiles; /* code, when its plan is finalized */
 } notes;
@@ -110,13 +110,22 @@ static bool allowed(const cni_dnn_graph *g, cudnnBackendDescriptor_t config)
   return !(g->strict && about.rounds) && !(g->repeats && about.varies);
 }
 
+/* The plan of one engine that is allowed. False: there is none. */
+static bool take_config(cni_dnn_plan *p, const cni_dnn_graph *g, cudnnHandle_t h, cudnnBackendDescriptor_t config)
+{
+  if (!allowed(g, config) || !try_config(p, h, config)) return false;
+  if (!g->as_they_lie || p->workspace == 0 || !notes_of(config).rounds) return true;
+  cni_cuda_dnn()->cudnnBackendDestroyDescriptor(p->plan);
+  p->plan = NULL;
+  return false;
+}
+
 /* The first engine that gives a plan. */
 static void choose(cni_dnn_plan *p, cni_dnn_graph *g, cudnnHandle_t h)
 {
   cudnnBackendDescriptor_t configs[CNI_DNN_ENGINES];
   int n = cni_dnn_engines(g, h, NULL, configs);
-  for (int i = 0; i < n && !p->plan; i++)
-    if (allowed(g, configs[i])) try_config(p, h, configs[i]);
+  for (int i = 0; i < n && !p->plan; i++) take_config(p, g, h, configs[i]);
   while (n) cni_cuda_dnn()->cudnnBackendDestroyDescriptor(configs[--n]);
 }
 
@@ -423,7 +432,7 @@ static void try_engines(cni_dnn_plan *plan, const trial *t, cni_dnn_graph *g)
   float best = time_plan(t, plan, -1);
   for (int i = 0; i < n && tried < TRIED && best >= 0; i++) {
     cni_dnn_plan p = {.settled = true};
-    if (notes_of(configs[i]).compiles || !allowed(g, configs[i]) || !try_config(&p, h, configs[i])) continue;
+    if (notes_of(configs[i]).compiles || !take_config(&p, g, h, configs[i])) continue;
     float took = time_plan(t, &p, best);
     tried++;
     if (took >= 0 && took < best) {

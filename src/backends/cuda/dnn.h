@@ -33,6 +33,7 @@ typedef struct cni_dnn_graph {
   cudnnStatus_t status;
   bool strict;  /* no engine that rounds its inputs to a smaller type */
   bool repeats; /* none that adds in no fixed order */
+  bool as_they_lie; /* none for Tensor Cores that first copies tensors into a form of its own (it has a workspace) */
 } cni_dnn_graph;
 
 typedef enum cni_dnn_place { CNI_DNN_REAL, CNI_DNN_VIRTUAL, CNI_DNN_VALUE } cni_dnn_place;
