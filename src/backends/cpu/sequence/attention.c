@@ -40,6 +40,9 @@ typedef struct attention {
   cn_desc g, gq, gk, gv; /* backward only */
   const cn_desc *mask;   /* NULL: none */
   cn_desc mask_room;
+  const cn_desc *kept; /* (B, H, Tq, Tk), row-major: 0 where dropout takes a weight; NULL: all stay */
+  cn_desc kept_room;
+  double factor;       /* of weights that stay */
   char *delta;          /* (B, H, Tq) */
   bool want_q, want_kv; /* what a pass of backward adds to */
 } attention;
@@ -102,19 +105,31 @@ static inline bool transposes_mask(const attention *t)
   return t->transposed && t->mask && t->mask->strides[2] != 0;
 }
 
+/* Elements from the first to the block's, of what lies over (B, H, Tq, Tk). */
+static int64_t block_offset(const cn_desc *d, const block *x)
+{
+  return x->b * d->strides[0] + x->h * d->strides[1] + x->i * d->strides[2] + x->j * d->strides[3];
+}
+
+/* The block of such numbers, as transposed scores lie. */
+static void turn_block(const attention *t, const block *x, const cn_desc *d, void *room)
+{
+  const cni_gemm_kernels *by_type = CNI_BY_ISA(cni_gemm_kernels);
+  by_type[t->f64].pack(room, (const char *)d->data + block_offset(d, x) * t->size, d->strides[2], d->strides[3],
+                       (int)x->rows, QUERIES, x->cols);
+}
+
 /* room: a block, if the mask is transposed. */
 static void apply_mask(const attention *t, const block *x, void *s, void *room)
 {
   const cn_desc *m = t->mask;
   if (t->causal && x->j + x->cols > x->i + 1) t->loops->causal(s, x->i - x->j, x->rows, x->cols);
   if (!m) return;
-  int64_t at = x->b * m->strides[0] + x->h * m->strides[1] + x->i * m->strides[2] + x->j * m->strides[3];
+  int64_t at = block_offset(m, x);
   if (m->dtype == CN_BOOL)
     t->loops->bool_mask(s, (const uint8_t *)m->data + at, m->strides[2], m->strides[3], x->rows, x->cols);
   else if (transposes_mask(t)) {
-    const cni_gemm_kernels *by_type = CNI_BY_ISA(cni_gemm_kernels);
-    by_type[t->f64].pack(room, (const char *)m->data + at * t->size, m->strides[2], m->strides[3], (int)x->rows,
-                         QUERIES, x->cols);
+    turn_block(t, x, m, room);
     t->loops->add_mask(s, room, 1, QUERIES, x->rows, x->cols);
   } else t->loops->add_mask(s, (const char *)m->data + at * t->size, m->strides[2], m->strides[3], x->rows, x->cols);
 }
@@ -127,12 +142,25 @@ static int scores(const attention *t, const block *x, void *s, void *room)
   return status;
 }
 
+/* The block's choices of dropout: turned round in `room` where scores are. */
+static const void *choices_of(const attention *t, const block *x, void *room)
+{
+  if (!t->transposed) return (const char *)t->kept->data + block_offset(t->kept, x) * t->size;
+  turn_block(t, x, t->kept, room);
+  return room;
+}
+
+static void thin(const attention *t, const block *x, const void *kept, void *s)
+{
+  t->loops->thin(s, kept, t->keys, t->factor, x->rows, x->cols);
+}
+
 /* ---- forward ---- */
 
-/* Room of an item: scores, unscaled result, running max and sum, a block of the mask. */
+/* Room of an item: scores, unscaled result, running max and sum, a block of the mask and then of dropout's choices. */
 static size_t forward_room(const attention *t)
 {
-  int64_t blocks = transposes_mask(t) ? 2 : 1;
+  int64_t blocks = transposes_mask(t) || (t->transposed && t->kept) ? 2 : 1;
   return (size_t)((blocks * QUERIES * KEYS + QUERIES * t->value_width + 2 * QUERIES) * t->size);
 }
 
@@ -160,6 +188,7 @@ static int forward_rows(const attention *t, int64_t b, int64_t h, int64_t i, cha
     int status = scores(t, &x, s, sum + QUERIES * t->size);
     if (status) return status;
     t->loops->step(s, x.rows, x.cols, max, sum, o, t->value_width);
+    if (t->kept) thin(t, &x, choices_of(t, &x, sum + QUERIES * t->size), s);
     cni_gemm g = {.m = x.rows,
                   .n = t->value_width,
                   .k = x.cols,
@@ -197,7 +226,11 @@ static void forward_range(int64_t begin, int64_t end, void *payload)
 
 /* ---- backward ---- */
 
-static size_t backward_room(const attention *t) { return (size_t)(2 * QUERIES * KEYS * t->size); }
+/* Room of an item: weights, gradients of scores, a block of dropout's choices. */
+static size_t backward_room(const attention *t)
+{
+  return (size_t)((t->transposed && t->kept ? 3 : 2) * QUERIES * KEYS * t->size);
+}
 
 /* (rows of `to`) += alpha * s (rows of `from`), where s or its transpose is (to's rows, from's rows). */
 static int add_product(const attention *t, const void *s, int64_t s_row, int64_t s_col, int64_t m, int64_t k,
@@ -221,8 +254,8 @@ static int add_product(const attention *t, const void *s, int64_t s_row, int64_t
   return product(t, &g);
 }
 
-/* Adds what one block gives to the gradients of its queries, or of its keys and values, or both. room: two
- * blocks. */
+/* Adds what one block gives to the gradients of its queries, or of its keys and values, or both. room: see
+ * backward_room. */
 static int backward_block(const attention *t, const block *x, char *room)
 {
   char *s = room, *d = room + QUERIES * KEYS * t->size;
@@ -233,7 +266,10 @@ static int backward_block(const attention *t, const block *x, char *room)
   t->loops->weights(s, (const char *)t->lse.data + at, x->rows, x->cols);
   status = rows_by_rows(t, x, &t->g, &t->v, 1, d);
   if (status) return status;
+  const void *kept = t->kept ? choices_of(t, x, d + QUERIES * KEYS * t->size) : NULL;
+  if (kept) thin(t, x, kept, d);
   t->loops->score_grad(d, s, t->delta + at, x->rows, x->cols);
+  if (kept) thin(t, x, kept, s);
   if (t->want_q)
     status = add_product(t, d, across, along, x->rows, x->cols, t->scale, &t->k,
                          row_at(t, &t->k, x->b, x->kh, x->j), &t->gq, row_at(t, &t->gq, x->b, x->h, x->i));
@@ -409,6 +445,15 @@ static int mask_operand(attention *t, const cn_tensor *mask, int dtype, temporar
   return CN_OK;
 }
 
+/* dropped, dropout_p: of the call. */
+static int dropout_operand(attention *t, const cn_tensor *dropped, const cn_value *p, temporaries *x)
+{
+  if (!dropped) return CN_OK;
+  t->kept = &t->kept_room;
+  t->factor = 1 / (1 - (p->tag == CN_V_FLOAT ? p->u.f : (double)p->u.i));
+  return packed_operand(&t->kept_room, cn_desc_of(dropped), t->f64 ? CN_F64 : CN_F32, x);
+}
+
 static const cni_attention_loops *loops_of(bool f64, bool transposed)
 {
   const cni_attention_loops *by_type = CNI_BY_ISA(cni_attention_loops);
@@ -449,13 +494,12 @@ static int begin(attention *t, cn_tensor *const *in, const cn_tensor *mask, bool
 /* sdpa_forward(query, key, value, attn_mask, dropped, is_causal, scale, dropout_p) -> (output, lse) */
 static int forward_kernel(cn_call *c)
 {
-  c->refusal = "dropout";
-  if (c->in[4]) return CN_REFUSED;
   attention t;
   temporaries x = {0};
   const cn_desc *out = cn_desc_of(c->out[0]);
   int status = begin(&t, c->in, c->in[3], c->args[5].u.i != 0, &c->args[6], &x);
   t.lse = *cn_desc_of(c->out[1]);
+  if (!status) status = dropout_operand(&t, c->in[4], &c->args[7], &x);
   if (!status) status = result(&t.out, out, t.lse.dtype, &x);
   if (!status) {
     double work = (double)least(QUERIES, t.queries) * (double)t.keys * (double)(t.width + t.value_width);
@@ -471,13 +515,12 @@ static int forward_kernel(cn_call *c)
  * -> (gq, gk, gv) */
 static int backward_kernel(cn_call *c)
 {
-  c->refusal = "dropout";
-  if (c->in[7]) return CN_REFUSED;
   attention t;
   temporaries x = {0};
   cn_desc *gradient[3] = {&t.gq, &t.gk, &t.gv};
   int status = begin(&t, c->in + 1, c->in[6], c->args[8].u.i != 0, &c->args[9], &x);
   int dtype = t.f64 ? CN_F64 : CN_F32;
+  if (!status) status = dropout_operand(&t, c->in[7], &c->args[10], &x);
   if (!status) status = operand(&t.g, cn_desc_of(c->in[0]), dtype, &x);
   if (!status) status = operand(&t.out, cn_desc_of(c->in[4]), dtype, &x);
   if (!status) status = packed_operand(&t.lse, cn_desc_of(c->in[5]), dtype, &x);

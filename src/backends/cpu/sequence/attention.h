@@ -29,6 +29,8 @@ typedef struct cni_attention_loops {
   void (*weights)(void *s, const void *lse, int64_t rows, int64_t cols);
   /* d = s * (d - delta) */
   void (*score_grad)(void *d, const void *s, const void *delta, int64_t rows, int64_t cols);
+  /* s * factor, and 0 where `kept` is, whose rows are kept_row apart; transposed: which lies as s does. */
+  void (*thin)(void *s, const void *kept, int64_t kept_row, double factor, int64_t rows, int64_t cols);
   /* The sum of the products of two rows. */
   double (*dot)(const void *a, int64_t a_col, const void *b, int64_t b_col, int64_t n);
 } cni_attention_loops;

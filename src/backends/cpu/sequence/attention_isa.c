@@ -27,12 +27,13 @@ enum { LANES = 16, PITCH = CNI_ATTENTION_QUERIES };
 
 #define TABLE(S)                                                                                             \
   {                                                                                                          \
-    add_mask_##S, bool_mask_##S, causal_##S, step_##S, finish_##S, weights_##S, score_grad_##S, dot_##S      \
+    add_mask_##S, bool_mask_##S, causal_##S, step_##S, finish_##S, weights_##S, score_grad_##S,               \
+        thin_##S, dot_##S                                                                                    \
   }
 #define TRANSPOSED(S)                                                                                                \
   {                                                                                                                  \
     transposed_add_mask_##S, transposed_bool_mask_##S, transposed_causal_##S, transposed_step_##S, finish_##S,       \
-        transposed_weights_##S, transposed_score_grad_##S, dot_##S                                                   \
+        transposed_weights_##S, transposed_score_grad_##S, transposed_thin_##S, dot_##S                              \
   }
 
 const cni_attention_loops CNI_ISA_NAME(cni_attention_loops)[4] = {TABLE(f32), TABLE(f64), TRANSPOSED(f32),
