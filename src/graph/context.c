@@ -23,19 +23,30 @@ static void free_nested(cni_context *c, const cni_plan *p)
   cni_free(c->nested, p->nnested * sizeof *c->nested);
 }
 
+/* Lets go of the memory and the tensors over it. */
+static void leave_block(cni_context *c, const cni_plan *p)
+{
+  for (size_t i = 0; c->now && i < c->nvalues; i++) {
+    if (p->values[i].varies) continue;
+    cni_tensor_release(c->now[i]);
+    c->now[i] = NULL;
+  }
+  cni_storage_release(c->block);
+  c->block = NULL;
+  cni_layout_release(c->layout);
+  c->layout = NULL;
+}
+
 static void free_one(cni_context *c, const cni_plan *p)
 {
   if (c->recorded) cni_recorded_free(c->recorded);
   for (size_t i = 0; c->prepared && i < p->nnodes; i++) cni_prepared_slot_clear(&c->prepared[i]);
   cni_free(c->prepared, p->nnodes * sizeof *c->prepared);
   free_nested(c, p);
-  for (size_t i = 0; c->now && i < c->nvalues; i++)
-    if (!p->values[i].varies) cni_tensor_release(c->now[i]);
+  leave_block(c, p);
   cni_free(c->now, c->nvalues * sizeof *c->now);
   cni_free(c->held, c->nstates * sizeof *c->held);
   cni_free(c->wants, p->nnodes * sizeof *c->wants);
-  cni_free(c->work, c->work_size);
-  cni_storage_release(c->block);
   cni_free(c, sizeof *c);
 }
 
@@ -61,11 +72,11 @@ static cn_tensor *fixed_handle(const cni_context *c, const cni_plan *p, const cn
   }
   bool inside = d->device == p->device; /* the few values elsewhere have memory of their own */
   cni_storage *s = inside ? cni_storage_keep(c->block) : cni_storage_new(d->device, q->size);
-  int64_t offset = inside ? (int64_t)(q->offset / cni_dtype_size(d->dtype)) : 0;
+  int64_t offset = inside ? (int64_t)(c->layout->offsets[i] / cni_dtype_size(d->dtype)) : 0;
   return s ? cni_tensor_over(s, offset, d->dtype, d->ndim, d->shape, d->strides) : NULL;
 }
 
-static cni_context *make(const cni_plan *p, const cn_graph *g);
+static cni_context *make(cni_plan *p, const cn_graph *g);
 
 /* Places for carried values: those of the body's first inputs. */
 static int make_carried(cni_nested_context *nested, const cni_gnode *n)
@@ -84,7 +95,7 @@ static int make_carried(cni_nested_context *nested, const cni_gnode *n)
   return CN_OK;
 }
 
-static int make_nested(cni_context *c, const cni_plan *p, const cn_graph *g)
+static int make_nested(cni_context *c, cni_plan *p, const cn_graph *g)
 {
   if (!p->nnested || p->executable) return CN_OK;
   if (!(c->nested = cni_alloc_zero(p->nnested * sizeof *c->nested))) return CN_ERR_MEMORY;
@@ -98,18 +109,50 @@ static int make_nested(cni_context *c, const cni_plan *p, const cn_graph *g)
   return CN_OK;
 }
 
-/* The memory of all values that have a place in it. */
-static cni_storage *new_block(const cni_plan *p)
+static cni_storage *new_block(const cni_plan *p, size_t bytes)
 {
   cn_state *st = cni_state();
   const char *around = st->running;
   st->running = "compiled function";
-  cni_storage *block = cni_storage_new(p->device, p->planned);
+  cni_storage *block = cni_storage_new(p->device, bytes);
   st->running = around;
   return block;
 }
 
-static cni_context *make(const cni_plan *p, const cn_graph *g)
+static cni_layout *newest_layout(cni_plan *p)
+{
+  pthread_mutex_lock(&p->lock);
+  cni_layout *l = p->layout;
+  atomic_fetch_add_explicit(&l->refs, 1, memory_order_relaxed);
+  pthread_mutex_unlock(&p->lock);
+  return l;
+}
+
+/* The memory of all values that have a place in it, and the tensors that are the same in every run. */
+static int take_block(cni_context *c, cni_plan *p, const cn_graph *g)
+{
+  c->layout = newest_layout(p);
+  bool done = !c->layout->total || (c->block = new_block(p, c->layout->total));
+  for (int roots = 1; roots >= 0; roots--) /* memory first, then what looks into it */
+    for (size_t i = 0; done && i < p->nvalues; i++) {
+      const cni_planned *q = &p->values[i];
+      if (q->varies || !q->handle || (q->root == (int)i) != (roots == 1)) continue;
+      c->now[i] = fixed_handle(c, p, g, i);
+      done = c->now[i] != NULL;
+    }
+  if (done && c->block) c->block_refs = atomic_load_explicit(&c->block->refs, memory_order_relaxed);
+  if (!done) leave_block(c, p);
+  return done ? CN_OK : CN_ERR_MEMORY;
+}
+
+int cni_context_move(cni_plan *p, const cn_graph *g, cni_context *c)
+{
+  leave_block(c, p);
+  c->stamp = 0;
+  return take_block(c, p, g);
+}
+
+static cni_context *make(cni_plan *p, const cn_graph *g)
 {
   cni_context *c = cni_alloc_zero(sizeof *c);
   if (!c) return NULL;
@@ -120,18 +163,10 @@ static cni_context *make(const cni_plan *p, const cn_graph *g)
   c->held = c->now ? cni_alloc_zero(c->nstates * sizeof *c->held) : NULL;
   for (size_t i = 0; c->held && i < g->nstates; i++) c->held[i] = g->states[i].tensor->storage;
   if (c->held && p->store) c->prepared = cni_alloc_zero(p->nnodes * sizeof *c->prepared);
-  if (c->held && p->gaps) c->wants = cni_alloc_zero(p->nnodes * sizeof *c->wants);
-  bool done = c->held && (!p->store || c->prepared) && (!p->gaps || c->wants);
-  done = done && (!p->planned || (c->block = new_block(p))) && !make_nested(c, p, g);
-  for (int roots = 1; roots >= 0; roots--) /* memory first, then what looks into it */
-    for (size_t i = 0; done && i < p->nvalues; i++) {
-      const cni_planned *q = &p->values[i];
-      if (q->varies || !q->handle || (q->root == (int)i) != (roots == 1)) continue;
-      c->now[i] = fixed_handle(c, p, g, i);
-      done = c->now[i] != NULL;
-    }
-  if (done && c->block) c->block_refs = atomic_load_explicit(&c->block->refs, memory_order_relaxed);
-  if (done) return c;
+  bool host = p->device == CN_CPU;
+  if (c->held && host) c->wants = cni_alloc_zero(p->nnodes * sizeof *c->wants);
+  bool done = c->held && (!p->store || c->prepared) && (!host || c->wants);
+  if (done && !make_nested(c, p, g) && !take_block(c, p, g)) return c;
   free_one(c, p);
   return NULL;
 }
@@ -150,11 +185,13 @@ cni_context *cni_context_renew(cni_plan *p, const cn_graph *g, cni_context *c)
 static void give_back(void *block) { cni_storage_release(block); }
 
 /* A storage of its own, so that nobody takes two gradients for parts of one tensor. */
-cn_tensor *cni_context_lend(const cni_context *c, const cni_planned *q)
+cn_tensor *cni_context_lend(const cni_context *c, const cni_plan *p, int value)
 {
+  const cni_planned *q = &p->values[value];
   const cn_desc *d = &q->handle->d;
   cni_storage *block = cni_storage_keep(c->block);
-  cni_storage *s = cni_storage_borrow(d->device, (char *)block->data + q->offset, q->size, give_back, block);
+  char *data = (char *)block->data + c->layout->offsets[value];
+  cni_storage *s = cni_storage_borrow(d->device, data, q->size, give_back, block);
   if (s) return cni_tensor_over(s, 0, d->dtype, d->ndim, d->shape, d->strides);
   cni_storage_release(block);
   return NULL;

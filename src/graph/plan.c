@@ -31,7 +31,7 @@ static void free_one(cni_plan *p)
   cni_free(p->order, p->nnodes * sizeof *p->order);
   cni_free(p->stays, p->nnodes * sizeof *p->stays);
   cni_free(p->steady, p->nnodes + 1);
-  cni_free(p->gaps, p->nnodes * sizeof *p->gaps);
+  cni_layout_release(p->layout);
   cni_prepared_store_release(p->store);
   if (p->executable) cni_whole.free(p->device, p->executable);
   cni_free(p->wanted, p->wanted_cap * sizeof *p->wanted);
@@ -249,16 +249,15 @@ static void lifetimes(cni_plan *p, const cn_graph *g)
   }
 }
 
-/* Offsets in one block for the values of one device: that of the first that needs memory, and rather not the host's,
- * where the few values besides are rates and counts. */
+/* One block for the values of one device: that of the first that needs memory, and rather not the host's, where the few
+ * values besides are rates and counts. */
 static int place(cni_plan *p)
 {
   for (size_t i = 0; i < p->nvalues && (!p->device || p->device == CN_CPU); i++)
     if (p->values[i].size) p->device = p->values[i].handle->d.device;
-  bool host = !p->device || p->device == CN_CPU;
-  if (host && !(p->gaps = cni_alloc_zero(p->nnodes * sizeof *p->gaps))) return CN_ERR_MEMORY;
-  p->planned = cni_memplan(p->values, p->nvalues, p->gaps, p->nnodes);
-  return p->planned ? CN_OK : cn_err(); /* nothing to place, or no memory to plan with */
+  if (!p->device) p->device = CN_CPU;
+  p->layout = cni_memplan(p->values, p->nvalues, NULL, p->device == CN_CPU ? p->nnodes : 0);
+  return p->layout ? CN_OK : CN_ERR_MEMORY;
 }
 
 static int allocate(cni_plan *p, const cn_graph *g)

@@ -22,7 +22,7 @@ typedef struct cni_planned {
   cn_tensor *handle; /* owned: type, shape and strides; scalars and states: the tensor itself; others have no memory */
   int root;          /* the value whose memory this one shows; itself unless a view, or written over a state */
   int64_t base;      /* of a view: elements from the first one of root's memory to its own */
-  size_t offset, size; /* place in the block; size 0: none (inputs, states, scalars, views, most outputs) */
+  size_t size;       /* in the block; 0: none (inputs, states, scalars, views, most outputs) */
   int first, last;   /* places in the order between which it is needed */
   bool is_output;    /* gets fresh memory each run, ... */
   bool is_lent;      /* ... or lies in the block, for as long as someone has it: the gradient of a leaf */
@@ -34,6 +34,18 @@ typedef struct cni_planned {
 typedef struct cni_gap {
   size_t offset, size;
 } cni_gap;
+
+/* Where everything lies in the block. Never changes; counted, because a plan gets another one when it is known what
+ * kernels take while they run, and contexts may still have the old one. */
+typedef struct cni_layout {
+  _Atomic int32_t refs;
+  _Atomic bool settled; /* what kernels take is known, and has room in it */
+  size_t total;         /* bytes of the block */
+  size_t *offsets;      /* per value */
+  size_t nvalues;
+  cni_gap *gaps;        /* per place in the order: the largest piece free there; empty: not on the CPU */
+  size_t places;
+} cni_layout;
 
 struct cni_context;
 struct cni_plan;
@@ -61,8 +73,7 @@ typedef struct cni_plan {
   uint64_t *draws;    /* ndraws + 1: where each draw begins behind the run's first number, and all of them end */
   size_t ndraws;
   cn_device device;   /* of the block; values elsewhere have memory of their own */
-  size_t planned, unplanned; /* bytes of the block, and without sharing */
-  cni_gap *gaps;      /* per place in the order: the largest piece of the block free there; NULL: not on the CPU */
+  size_t unplanned;   /* bytes of all values, without sharing */
   bool by_offset;     /* memory is looked at as another type: where in it an input begins is part of the plan */
   void *executable;   /* of the device, which takes the graph whole (whole.c); NULL: nodes run one by one */
   int *wanted;        /* ... values that its runs give */
@@ -79,7 +90,8 @@ typedef struct cni_plan {
   /* What every run changes lies apart from what it only reads, so that callers on several cores do not take the other
    * from each other. */
   _Alignas(64) _Atomic int32_t refs;
-  pthread_mutex_t lock; /* of the contexts */
+  pthread_mutex_t lock; /* of the contexts and the layout */
+  cni_layout *layout;   /* for contexts from now on */
   pthread_mutex_t turn; /* held by a run that writes */
   struct cni_context *idle;
 } cni_plan;
@@ -135,15 +147,18 @@ void cni_steady_lifetimes(cni_plan *p, const cn_graph *g); /* ... in its place i
 /* Another number whenever a weight was written to; 0: others may write to one unseen. */
 uint64_t cni_steady_stamp(const cni_plan *p, const cn_graph *g);
 
-/* passes/memplan.c: gives every value that needs memory its offset, and finds what is free at each of `places`; returns
- * the block's size (0 with the error set when there is no memory to plan with). */
-size_t cni_memplan(cni_planned *values, size_t n, cni_gap *gaps, size_t places);
+/* ---- passes/memplan.c ---- */
+/* A layout for values and, per place in the order, for the bytes that its kernel wants (NULL: not known); places: 0
+ * where kernels take nothing from the block. Owned; NULL with the error set. */
+cni_layout *cni_memplan(const cni_planned *values, size_t n, const size_t *wants, size_t places);
+void cni_layout_release(cni_layout *l);
 
 /* ---- context.c ---- */
 /* What one run has for itself. now: per value its tensor in this run; those that vary are set, and released, by the
  * run. */
 typedef struct cni_context {
   struct cni_context *next;
+  cni_layout *layout; /* of the block, a reference; NULL: there was no memory for a new one */
   cni_storage *block; /* owned; NULL: no memory needed */
   int32_t block_refs; /* of the context itself; more: gradients that lie in it are still there */
   cn_tensor **now;
@@ -157,8 +172,7 @@ typedef struct cni_context {
   cni_prepared_slot *prepared; /* per node; NULL: nothing is kept */
   struct cni_nested_context *nested; /* one for each of the plan's nodes that hold graphs */
   size_t *wants;      /* per place in the order: bytes that the kernel there was seen to take while it ran (work.c) */
-  char *work;         /* owned: for kernels that the gap at their place is too small for */
-  size_t work_size, work_wanted;
+  bool is_short;      /* ... and the piece free there was too small for one */
 } cni_context;
 
 /* Runs of a node's graphs use the same memory one after the other; carried values have two places each. */
@@ -174,21 +188,23 @@ void cni_context_give(cni_plan *p, cni_context *c);
  * place: NULL with the error set, when c is gone all the same. */
 bool cni_context_is_lent(const cni_context *c);
 cni_context *cni_context_renew(cni_plan *p, const cn_graph *g, cni_context *c);
+/* Memory for it by the plan's layout, whatever it had, which nobody may hold. 0, or the error, and the context has
+ * none. */
+int cni_context_move(cni_plan *p, const cn_graph *g, cni_context *c);
 /* The memory of a value that is lent, for this run; owned. NULL with the error set. */
-cn_tensor *cni_context_lend(const cni_context *c, const cni_planned *q);
+cn_tensor *cni_context_lend(const cni_context *c, const cni_plan *p, int value);
 
 /* ---- work.c ---- */
 /* For the node there. */
-static inline cni_scratch cni_work_lend(const cni_context *c, const cni_plan *p, size_t place)
+static inline cni_scratch cni_work_lend(const cni_context *c, size_t place)
 {
-  if (!p->gaps || !c->wants) return (cni_scratch){NULL};
-  const cni_gap *gap = &p->gaps[place];
-  if (c->wants[place] > gap->size && c->work_size > gap->size)
-    return (cni_scratch){.base = c->work, .size = c->work_size};
-  return (cni_scratch){.base = c->block ? (char *)c->block->data + gap->offset : NULL, .size = gap->size};
+  if (!c->block || !c->layout->places) return (cni_scratch){NULL};
+  const cni_gap *gap = &c->layout->gaps[place];
+  return (cni_scratch){.base = (char *)c->block->data + gap->offset, .size = gap->size};
 }
-void cni_work_note(cni_context *c, const cni_plan *p, size_t place, size_t most); /* ... which took so much */
-void cni_work_grow(cni_context *c); /* behind a run: room for what did not fit */
+void cni_work_note(cni_context *c, size_t place, size_t most); /* ... which took so much */
+/* Behind a run, and before one: a place in the block for what did not fit. */
+void cni_work_fit(cni_plan *p, const cn_graph *g, cni_context *c);
 
 /* ---- run.c, control_run.c ---- */
 /* A graph that a node holds, ready to run. */

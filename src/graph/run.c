@@ -37,8 +37,8 @@ static cn_tensor *output_room(const running *r, int value)
   const cn_desc *d = &r->plan->values[value].handle->d;
   for (size_t i = 0; r->into && i < r->g->noutputs; i++)
     if (r->g->outputs[i] == value && same_place(d, &r->into[i]->d)) return cni_tensor_keep(r->into[i]);
-  if (r->plan->values[value].is_lent && r->plan->device == CN_CPU && !r->plan->apart)
-    return cni_context_lend(r->context, &r->plan->values[value]);
+  if (r->plan->values[value].is_lent && r->plan->device == CN_CPU && !r->plan->apart && r->context->layout->settled)
+    return cni_context_lend(r->context, r->plan, value);
   return cni_tensor_new(d->device, d->dtype, d->ndim, d->shape, d->strides);
 }
 
@@ -334,9 +334,9 @@ int cni_run_nodes(cni_running *r, cni_side side)
     if (!cni_on_side(r->g, n->out[0], side) || (r->settled && r->plan->steady[node])) continue;
     if (i < r->plan->commit && !r->there) status = cni_limits_hold(n->info->name); /* a recording takes no time */
     if (status) break;
-    cni_lent = cni_work_lend(r->context, r->plan, i);
+    cni_lent = cni_work_lend(r->context, i);
     status = run_node(r, node);
-    if (cni_lent.most) cni_work_note(r->context, r->plan, i, cni_lent.most);
+    if (cni_lent.most) cni_work_note(r->context, i, cni_lent.most);
   }
   cni_lent = outer;
   return status;
@@ -384,6 +384,8 @@ static int run_once(running *r, cn_tensor **outputs)
 {
   int status = r->g->nleaves ? drop_gradients(r) : CN_OK;
   if (!r->context) return status;
+  if (r->context->is_short) cni_work_fit(r->plan, r->g, r->context);
+  if (!status && !r->context->layout) status = cni_context_move(r->plan, r->g, r->context);
   if (!status) status = begin(r);
   cni_take_random(r);
   if (!status) status = cni_settle(r);
@@ -393,7 +395,7 @@ static int run_once(running *r, cn_tensor **outputs)
   if (!status) status = cni_write_back(r, CNI_BOTH_SIDES);
   if (!status) status = give_gradients(r);
   cni_forget_varying(r);
-  if (!status) cni_work_grow(r->context);
+  if (!status) cni_work_fit(r->plan, r->g, r->context);
   return status;
 }
 
@@ -536,6 +538,11 @@ int cn_graph_run(cn_tensor **outputs, cn_graph *g, cn_tensor *const *inputs)
 
 void cn_graph_memory(const cn_graph *g, size_t *planned, size_t *unplanned)
 {
-  if (planned) *planned = g && g->plan ? g->plan->planned : 0;
-  if (unplanned) *unplanned = g && g->plan ? g->plan->unplanned : 0;
+  cni_plan *p = g ? g->plan : NULL;
+  if (p && planned) {
+    pthread_mutex_lock(&p->lock);
+    *planned = p->layout->total;
+    pthread_mutex_unlock(&p->lock);
+  } else if (planned) *planned = 0;
+  if (unplanned) *unplanned = p ? p->unplanned : 0;
 }
