@@ -32,6 +32,7 @@ static void free_one(cni_plan *p)
   cni_free(p->stays, p->nnodes * sizeof *p->stays);
   cni_free(p->steady, p->nnodes + 1);
   cni_layout_release(p->layout);
+  cni_free(p->wants, p->nnodes * sizeof *p->wants);
   cni_prepared_store_release(p->store);
   if (p->executable) cni_whole.free(p->device, p->executable);
   cni_free(p->wanted, p->wanted_cap * sizeof *p->wanted);
@@ -256,7 +257,9 @@ static int place(cni_plan *p)
   for (size_t i = 0; i < p->nvalues && (!p->device || p->device == CN_CPU); i++)
     if (p->values[i].size) p->device = p->values[i].handle->d.device;
   if (!p->device) p->device = CN_CPU;
-  p->layout = cni_memplan(p->values, p->nvalues, NULL, p->device == CN_CPU ? p->nnodes : 0);
+  bool host = p->device == CN_CPU;
+  if (host && !(p->wants = cni_alloc_zero(p->nnodes * sizeof *p->wants))) return CN_ERR_MEMORY;
+  p->layout = cni_memplan(p->values, p->nvalues, NULL, host ? p->nnodes : 0);
   return p->layout ? CN_OK : CN_ERR_MEMORY;
 }
 

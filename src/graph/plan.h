@@ -90,8 +90,9 @@ typedef struct cni_plan {
   /* What every run changes lies apart from what it only reads, so that callers on several cores do not take the other
    * from each other. */
   _Alignas(64) _Atomic int32_t refs;
-  pthread_mutex_t lock; /* of the contexts and the layout */
+  pthread_mutex_t lock; /* of the contexts, the layout and wants */
   cni_layout *layout;   /* for contexts from now on */
+  size_t *wants;        /* per place in the order: the most that kernels of any context took there (work.c) */
   pthread_mutex_t turn; /* held by a run that writes */
   struct cni_context *idle;
 } cni_plan;

@@ -10,15 +10,18 @@
 
 void cni_work_note(cni_context *c, size_t place, size_t most)
 {
-  if (!c->wants || most <= c->wants[place]) return;
-  c->wants[place] = most;
+  if (!c->wants) return;
+  if (most > c->wants[place]) c->wants[place] = most;
   c->is_short |= most > c->layout->gaps[place].size;
 }
 
-/* With the lock. Where there is no memory to plan with, kernels go on with memory of their own. */
+/* With the lock: a layout with room for what this context's kernels want, and others', whose threads may be more. Where
+ * there is no memory to plan with, kernels go on with memory of their own. */
 static void lay_out_anew(cni_plan *p, const cni_context *c)
 {
-  cni_layout *l = cni_memplan(p->values, p->nvalues, c->wants, p->nnodes);
+  for (size_t i = 0; i < p->nnodes; i++)
+    if (c->wants[i] > p->wants[i]) p->wants[i] = c->wants[i];
+  cni_layout *l = cni_memplan(p->values, p->nvalues, p->wants, p->nnodes);
   if (l) cni_layout_release(p->layout), p->layout = l;
   else cn_err_clear();
 }
