@@ -430,17 +430,19 @@ static void try_engines(cni_dnn_plan *plan, const trial *t, cni_dnn_graph *g)
   cudnnHandle_t h = handles[t->d->index];
   int n = cni_dnn_engines(g, h, NULL, configs), tried = 1; /* plan is one of them */
   float best = time_plan(t, plan, -1);
+  plan->first = plan->plan;
   for (int i = 0; i < n && tried < TRIED && best >= 0; i++) {
-    cni_dnn_plan p = {.settled = true};
+    cni_dnn_plan p = {.settled = true, .first = plan->first};
     if (notes_of(configs[i]).compiles || !take_config(&p, g, h, configs[i])) continue;
     float took = time_plan(t, &p, best);
     tried++;
+    cudnnBackendDescriptor_t slower = p.plan;
     if (took >= 0 && took < best) {
-      best = took; /* the plan before it stays for good: a recording may hold it */
+      best = took;
+      slower = plan->plan;
       *plan = p;
-    } else {
-      cni_cuda_dnn()->cudnnBackendDestroyDescriptor(p.plan);
     }
+    if (slower != plan->first) cni_cuda_dnn()->cudnnBackendDestroyDescriptor(slower);
   }
   while (n) cni_cuda_dnn()->cudnnBackendDestroyDescriptor(configs[--n]);
 }

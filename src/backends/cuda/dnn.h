@@ -58,6 +58,7 @@ void cni_dnn_drop(cni_dnn_graph *g);
 /* A plan under a key; NULL: none yet. */
 typedef struct cni_dnn_plan {
   cudnnBackendDescriptor_t plan;
+  cudnnBackendDescriptor_t first; /* the one before others were tried; it stays for good: a recording may hold it */
   int64_t workspace;
   bool refused; /* cuDNN knows no way */
   bool settled; /* its engine is the fastest of those that were tried */
