@@ -107,6 +107,11 @@ static const struct variant {
     {{.file = "conv_fold.cu", .types = {CN_U16}}, 80},
     {{.file = "conv_fold.cu", .types = {CN_U16}, .number = 1}, 80},
     {{.file = "loss.cu", .types = {CN_BF16, CN_F32}, .number = 4, .form = AHEAD + 1}, 64},
+    {{.file = "loss.cu", .types = {CN_BF16, CN_F32}, .number = 5, .form = AHEAD}, 64},
+    {{.file = "softmax.cu", .types = {CN_BF16, CN_BF16}, .op = "softmax", .number = 5, .form = AHEAD}, 80},
+    {{.file = "norm.cu", .entry = "norm_backward_all", .types = {CN_BF16, CN_BF16, CN_BF16, CN_BF16}, .op = "layer",
+      .number = 5, .threads = 128, .form = AHEAD + 2},
+     168},
 };
 
 #define FUNCTIONS(X)                                                                                          \

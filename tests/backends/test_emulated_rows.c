@@ -3,6 +3,8 @@
  * registers, shared memory and neither, that begin anywhere in a pack or beside one, and more of them than there are
  * groups of threads, so that rows are asked for ahead. */
 #define _POSIX_C_SOURCE 200809L /* setenv */
+#include <cairn/ext/parts.h>
+
 #include "emulated.h"
 
 typedef struct kind {
@@ -15,6 +17,7 @@ static const kind kinds[] = {
     {1100, 3, CN_BF16, 0},   {1100, 64, CN_BF16, 0},  {530, 100, CN_BF16, 0}, {300, 768, CN_BF16, 0},
     {300, 1021, CN_BF16, 0}, {40, 1021, CN_BF16, 1},  {150, 1000, CN_F32, 0}, {45, 2049, CN_BF16, 0},
     {45, 4096, CN_BF16, 0},  {20, 9001, CN_F16, 0},   {20, 20000, CN_BF16, 0}, {3, 60001, CN_F32, 0},
+    {37, 4095, CN_BF16, 0},  {600, 13, CN_F16, 0},    {150, 333, CN_F32, 3},
 };
 
 typedef cn_tensor *(*row_fn)(cn_tensor *const *x);
@@ -87,6 +90,31 @@ static void nothing(void **state)
   cn_scope_end(s);
 }
 
+/* Rows of 16 bits whose weights have 32, and begin anywhere in a pack. */
+static void wide_weights(void **state)
+{
+  (void)state;
+  need_device();
+  static const int64_t sizes[][2] = {{300, 1021}, {40, 2047}, {90, 24}, {700, 11}};
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    cn_scope *s = cn_scope_begin();
+    const int64_t rows = sizes[i][0], n = sizes[i][1];
+    cn_seed(i);
+    cn_tensor *x = cn_cast(cn_randn(CN_SHAPE(rows, n)), CN_BF16), *g = cn_cast(cn_randn(CN_SHAPE(rows, n)), CN_BF16);
+    cn_tensor *w = cn_randn(CN_SHAPE(n)), *b = cn_randn(CN_SHAPE(n)), *y[2][3], *grads[2][3];
+    for (int far = 0; far < 2; far++) {
+      cn_tensor *in[] = {far ? there(x) : x, far ? there(w) : w, far ? there(b) : b, far ? there(g) : g};
+      cn_tensor **o = y[far], **d = grads[far];
+      cn_native_layer_norm(&o[0], &o[1], &o[2], in[0], CN_SHAPE(n), in[1], in[2], 1e-5);
+      cn_native_layer_norm_backward(&d[0], &d[1], &d[2], in[3], in[0], CN_SHAPE(n), o[1], o[2], in[1],
+                                    CN_SHAPE(1, 1, 1));
+    }
+    close_to("a norm with wide weights", y[0][0], y[1][0], 3e-2);
+    for (int j = 0; j < 3; j++) close_to("its gradients", grads[0][j], grads[1][j], 3e-2);
+    cn_scope_end(s);
+  }
+}
+
 #define TEST(name, leaves) \
   static void name(void **state) \
   { \
@@ -108,6 +136,7 @@ int main(int argc, char **argv)
       cmocka_unit_test(softmax),    cmocka_unit_test(log_softmax), cmocka_unit_test(layer_norm),
       cmocka_unit_test(rms_norm),   cmocka_unit_test(plain_norm),  cmocka_unit_test(loss),
       cmocka_unit_test(mean_loss),  cmocka_unit_test(nothing),
+      cmocka_unit_test(wide_weights),
   };
   return cmocka_run_group_tests(tests, find_emulated, NULL);
 }

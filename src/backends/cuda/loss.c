@@ -20,7 +20,7 @@ typedef struct job {
   void *y;
   void *count;
   int64_t rows, n, ignore;
-  int32_t aligned, reduce, mean, blocks, stash, unused;
+  int32_t reduce, mean, blocks, unused;
   cni_cuda_slot fault;
 } job;
 
@@ -53,8 +53,6 @@ static int launch_rows(cni_cuda_device *d, const char *name, job *j, const char 
   code.number = r.packs;
   code.threads = r.grid.threads;
   code.form = r.form;
-  j->aligned = r.aligned;
-  j->stash = r.grid.shared != 0;
   return cni_cuda_run(d, name, &code, r.grid, j);
 }
 

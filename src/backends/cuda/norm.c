@@ -7,7 +7,7 @@
 #include "plugin.h"
 #include "rows.h"
 
-enum { PIECES_PER_UNIT = 6, LEAST_ROWS = 32, SUM_THREADS = 128, WARP = 32 };
+enum { PIECES_PER_UNIT = 6, LEAST_ROWS = 32, SUM_THREADS = 128, JOIN_THREADS = 1024, WARP = 32 };
 /* Threads that a multiprocessor runs at once, as the bounds there have it: of norm_forward; where packs of a warp's
  * rows are taken apart, and of norm_backward and norm_backward_all; where their sums take more registers. */
 enum { RESIDENT = 1024, LEAN_RESIDENT = 768, FEW_RESIDENT = 512, LEAST_RESIDENT = 384, LEAN_PACKS = 4 };
@@ -22,7 +22,7 @@ typedef struct job {
   void *sum, *mean, *rstd, *partial, *gw, *gb;
   int64_t rows, n, piece, pieces;
   double eps;
-  int32_t aligned, stash;
+  int32_t stash, unused;
 } job;
 
 /* Bits of FORM there. */
@@ -49,27 +49,34 @@ static cni_cuda_rows plan(const call *c, const job *j, int inputs)
   /* A pack of weights may be wider than 16 bytes, and then must lie so. */
   size_t wide = cn_element_size(c->w_type) / cn_element_size(c->x_type);
   if (wide > 1)
-    for (int i = 2; i < 4; i++) r.aligned = r.aligned && (uintptr_t)pointers[i] % (16 * wide) == 0;
+    for (int i = 2; i < 4; i++)
+      if ((uintptr_t)pointers[i] % (16 * wide)) r.form = (r.form & ~CNI_ROWS_EVEN) | CNI_ROWS_APART;
   return r;
 }
 
-/* Lets rows of the first `inputs` be asked for ahead. */
+/* Are rows asked for ahead? Where something is added to rows of 32 bits, enough is under way without. */
+static bool asks(const call *c) { return !c->adds || cn_element_size(c->x_type) < 4; }
+
+/* Lets rows of the first `inputs` be asked for ahead, or only makes groups few. */
 static void take_turns(const call *c, const job *j, cni_cuda_rows *r, int inputs, int resident)
 {
   size_t bytes = cn_element_bytes(c->x_type, j->n) + (inputs > 1 ? cn_element_bytes(c->g_type, j->n) : 0);
-  cni_cuda_rows_ahead(r, c->d, inputs, (int64_t)bytes, 16, resident);
+  if (asks(c) || !r->packs) {
+    cni_cuda_rows_ahead(r, c->d, inputs, (int64_t)bytes, 16, resident);
+    return;
+  }
+  int64_t most = (int64_t)c->d->units * (resident > r->grid.threads ? resident / r->grid.threads : 1);
+  if (r->grid.x > most) r->grid.x = most;
 }
 
-static bool is_even(const cni_cuda_rows *r) { return r->aligned && r->form & CNI_ROWS_EVEN; }
+static bool is_even(const cni_cuda_rows *r) { return r->form & CNI_ROWS_EVEN; }
 
 static int launch_rows(const call *c, job *j, const char *entry, cni_cuda_rows r)
 {
   cni_cuda_code code = code_of(c, entry);
-  if (!r.aligned) r.form &= ~CNI_ROWS_EVEN;
   code.number = r.packs;
   code.threads = r.grid.threads;
   code.form = r.form | (j->w ? WEIGHT : 0) | (j->b ? BIAS : 0) | (c->adds ? ADDS : 0);
-  j->aligned = r.aligned;
   j->stash = r.grid.shared != 0;
   return cni_cuda_run(c->d, c->name, &code, r.grid, j);
 }
@@ -101,8 +108,7 @@ static int launch_forward(const call *k, job *j)
 {
   cni_cuda_rows r = plan(k, j, 1);
   int resident = is_even(&r) || r.packs <= 0 ? RESIDENT : LEAN_RESIDENT;
-  /* Where something is added to rows of 32 bits, enough is under way without. */
-  if (!k->adds || cn_element_size(k->x_type) < 4) take_turns(k, j, &r, k->adds && r.packs ? 2 : 1, resident);
+  if (asks(k)) take_turns(k, j, &r, k->adds && r.packs ? 2 : 1, resident);
   return launch_rows(k, j, "norm_forward", r);
 }
 
@@ -164,7 +170,8 @@ static int add_norm_kernel(cn_call *c)
 static int join(const call *k, job *j)
 {
   cni_cuda_code code = code_of(k, "norm_affine_join");
-  return cni_cuda_run(k->d, k->name, &code, (cni_cuda_grid){(j->n + WARP - 1) / WARP, 2, CNI_CUDA_THREADS, 0}, j);
+  code.threads = JOIN_THREADS;
+  return cni_cuda_run(k->d, k->name, &code, (cni_cuda_grid){(j->n + WARP - 1) / WARP, 2, JOIN_THREADS, 0}, j);
 }
 
 static size_t partial_bytes(const call *k, const job *j)
@@ -181,11 +188,12 @@ static int affine(const call *k, job *j)
   j->pieces = wanted < most ? wanted : most > 0 ? most : 1;
   j->piece = (j->rows + j->pieces - 1) / j->pieces;
   j->pieces = (j->rows + j->piece - 1) / j->piece;
-  j->aligned = cn_element_bytes(k->x_type, j->n) % 16 == 0 && ((uintptr_t)j->x | (uintptr_t)j->g) % 16 == 0;
+  bool even = cn_element_bytes(k->x_type, j->n) % 16 == 0 && ((uintptr_t)j->x | (uintptr_t)j->g) % 16 == 0;
   size_t bytes = partial_bytes(k, j);
   j->partial = cni_cuda_scratch(k->d, k->name, bytes);
   if (!j->partial) return CN_ERR_MEMORY;
   cni_cuda_code code = code_of(k, "norm_affine");
+  code.form = even ? CNI_ROWS_EVEN : CNI_ROWS_APART;
   int status = cni_cuda_run(k->d, k->name, &code, (cni_cuda_grid){columns, j->pieces, CNI_CUDA_THREADS, 0}, j);
   if (!status) status = join(k, j);
   cni_cuda_free(k->d, j->partial, bytes);
@@ -195,7 +203,6 @@ static int affine(const call *k, job *j)
 /* All three gradients in one pass: few blocks, each of which keeps sums over its rows. */
 static int all_at_once(const call *k, job *j, cni_cuda_rows r)
 {
-  if (cn_element_bytes(k->x_type, j->n) % 16) r.aligned = false; /* a thread keeps to its columns */
   bool lean = is_even(&r) && !k->adds && r.packs <= LEAN_PACKS;
   int resident = lean ? LEAN_RESIDENT : FEW_RESIDENT;
   if (r.packs > 0) { /* a warp's sums take many registers: blocks of 4 */
@@ -204,6 +211,8 @@ static int all_at_once(const call *k, job *j, cni_cuda_rows r)
     resident = lean ? FEW_RESIDENT : LEAST_RESIDENT;
   }
   take_turns(k, j, &r, 2, resident);
+  int64_t alike = 16 / (int64_t)cn_element_size(k->x_type); /* see backward_rows there */
+  if (!is_even(&r)) r.grid.x = r.grid.x < alike ? alike : r.grid.x / alike * alike;
   j->pieces = r.grid.x;
   size_t bytes = partial_bytes(k, j);
   j->partial = cni_cuda_scratch(k->d, k->name, bytes);

@@ -34,26 +34,26 @@ cni_cuda_rows cni_cuda_rows_plan(int64_t rows, int64_t n, int from, int to, int 
 {
   int64_t size = (int64_t)cn_element_size(from), out = (int64_t)cn_element_size(to);
   int64_t vector = 16 / (size > out ? size : out);
-  cni_cuda_rows r = {.aligned = true};
-  for (int i = 0; i < npointers; i++) r.aligned = r.aligned && (uintptr_t)pointers[i] % 16 == 0;
-  if (r.aligned && n % vector == 0) r.form = CNI_ROWS_EVEN;
-  n += n % vector ? vector - 1 : 0; /* rows begin anywhere in a pack */
+  int64_t room = n + (n % vector ? vector - 1 : 0); /* rows begin anywhere in a pack */
+  cni_cuda_rows r = {.form = n % vector == 0 ? CNI_ROWS_EVEN : 0};
+  for (int i = 0; i < npointers; i++)
+    if ((uintptr_t)pointers[i] % 16) r.form = CNI_ROWS_APART;
   r.grid.threads = CNI_CUDA_THREADS;
   r.grid.x = rows;
   if (n <= WARP_ELEMENTS) {
     int64_t lanes = WARP, halvings = 0;
-    r.packs = (int)parts(n, WARP * vector);
-    while (lanes / 2 * vector >= n && lanes > 1) lanes /= 2, halvings++;
+    r.packs = (int)parts(room, WARP * vector);
+    while (lanes / 2 * vector >= room && lanes > 1) lanes /= 2, halvings++;
     r.form |= (int)halvings << LANES_BIT;
     r.grid.x = parts(rows, CNI_CUDA_THREADS / lanes);
   } else if (n <= BLOCK_MOST * most * vector) {
     r.grid.threads = BLOCK_LEAST;
     while (r.grid.threads < BLOCK_MOST && r.grid.threads * most * vector < n) r.grid.threads *= 2;
-    r.packs = (int)-parts(n, r.grid.threads * vector);
+    r.packs = (int)-parts(room, r.grid.threads * vector);
   } else {
     r.grid.threads = BLOCK_MOST;
-    if (stash(n, &r, vector, size, inputs) * 2 > UNIT_MOST - 2 * BESIDES) r.grid.threads = BLOCK_LONG;
-    int64_t bytes = stash(n, &r, vector, size, inputs);
+    if (stash(room, &r, vector, size, inputs) * 2 > UNIT_MOST - 2 * BESIDES) r.grid.threads = BLOCK_LONG;
+    int64_t bytes = stash(room, &r, vector, size, inputs);
     r.grid.shared = bytes <= STASH_MOST ? (size_t)bytes : 0;
     if (!r.grid.shared) r.grid.threads = BLOCK_MOST;
   }

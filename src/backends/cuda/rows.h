@@ -5,13 +5,12 @@
 #include "plugin.h"
 
 typedef struct cni_cuda_rows {
-  int packs;    /* N of kernels/rows.cuh */
-  int form;     /* bits of FORM there: whether every row begins and ends with a pack, lanes, rows asked for ahead */
-  bool aligned; /* the operands begin with whole packs */
+  int packs; /* N of kernels/rows.cuh */
+  int form;  /* bits of FORM there: how rows lie among packs, lanes, rows asked for ahead */
   cni_cuda_grid grid;
 } cni_cuda_rows;
 
-enum { CNI_ROWS_EVEN = 1 }; /* of form */
+enum { CNI_ROWS_EVEN = 1, CNI_ROWS_APART = 128 }; /* of form */
 
 /* For `rows` rows of n elements of the types `from` (`inputs` of them are kept) and `to`: a group of threads for each
  * row, where a thread of a block has at most `most` packs of each input. pointers: the first elements of every operand,

@@ -12,7 +12,7 @@ typedef struct job {
   const void *x, *b;
   void *y;
   int64_t rows, n, inner;
-  int32_t aligned, stash;
+  int32_t stash, unused;
 } job;
 
 enum { RESIDENT = 1024, FEW_RESIDENT = 768, PACKS = 4 }; /* threads of a multiprocessor, as the bounds there have it */
@@ -33,7 +33,6 @@ static int launch(cni_cuda_device *d, const char *name, job *j, const char *kind
   code.number = r.packs;
   code.threads = r.grid.threads;
   code.form = r.form;
-  j->aligned = r.aligned;
   j->stash = r.grid.shared != 0;
   return cni_cuda_run(d, name, &code, r.grid, j);
 }

@@ -13,28 +13,42 @@ FN A least() { return (A)-INF_F64; }
 FN f32 exp_of(f32 v, f32 most) { return SHORT ? cnd_exp2(v * LOG2_E - most * LOG2_E) : expf(v - most); }
 FN f64 exp_of(f64 v, f64 most) { return exp(v - most); }
 
+/* The same as a part of a sum that is 1 or more: what is below 2^-126 is nothing there. */
+FN f32 part_of(f32 v, f32 most)
+{
+#ifndef CN_SIMT
+  if (SHORT) {
+    f32 y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(v * LOG2_E - most * LOG2_E));
+    return y;
+  }
+#endif
+  return exp_of(v, most);
+}
+FN f64 part_of(f64 v, f64 most) { return exp_of(v, most); }
+
 struct exponentials {
   A most, sum;
 };
 
-template <class T, int V> FN void add_pack(exponentials &x, const pack<T, V> &e)
+/* What is taken off elements of which `most` is the largest: of -inf and NaN alone 0, so that -inf gives 0. */
+FN A taken_off(A most) { return most == least() ? (A)0 : most; }
+
+template <class T, int V, int COUNT> FN void add_packs(exponentials &x, const pack<T, V> *e)
 {
-  A m = (A)get(e.v[0]), s = 0;
+  A m = x.most, s = 0;
 #pragma unroll
-  for (int i = 1; i < V; i++) m = largest_of(m, (A)get(e.v[i]));
+  for (int i = 0; i < COUNT * V; i++) m = largest_of(m, (A)get(e[i / V].v[i % V]));
+  const A off = taken_off(m);
   if (m > x.most) {
-    x.sum *= exp_of(x.most, m);
+    x.sum *= part_of(x.most, off);
     x.most = m;
   }
-  if (x.most == least()) { /* -inf and NaN so far */
 #pragma unroll
-    for (int i = 0; i < V; i++) s += (A)get(e.v[i]) == least() ? (A)0 : (A)get(e.v[i]);
-  } else {
-#pragma unroll
-    for (int i = 0; i < V; i++) s += exp_of((A)get(e.v[i]), x.most);
-  }
+  for (int i = 0; i < COUNT * V; i++) s += part_of((A)get(e[i / V].v[i % V]), off);
   x.sum += s;
 }
+template <class T, int V> FN void add_pack(exponentials &x, const pack<T, V> &e) { add_packs<T, V, 1>(x, &e); }
 
 /* What the threads of a group have, as one. */
 FN exponentials join(const exponentials &x)

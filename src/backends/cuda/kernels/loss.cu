@@ -10,7 +10,7 @@
 #include "rows.cuh"
 
 typedef wide_of<T0>::type A;
-enum { SHORT = sizeof(T0) == 2, V = 16 / sizeof(T0), AT_ONCE = 4 };
+enum { SHORT = sizeof(T0) == 2, V = 16 / sizeof(T0), AT_ONCE = 4, UNROLLED = KEPT ? KEPT : 4 };
 #include "exponent.cuh"
 
 struct loss_job {
@@ -23,8 +23,7 @@ struct loss_job {
   T0 *y;             /* gradient */
   u64 *count;        /* how many rows count, where the mean is wanted and they are many */
   i64 rows, n, ignore;
-  i32 aligned, reduce, mean, blocks; /* reduce: one loss of all rows; blocks: of loss_rows */
-  i32 stash, unused;
+  i32 reduce, mean, blocks, unused; /* reduce: one loss of all rows; blocks: of loss_rows */
   fault_slot fault;
 };
 
@@ -42,8 +41,7 @@ FN void give_all(const loss_job &p, f64 sum, f64 count, bool last)
 
 FN kept<T0, V> logits(const loss_job &p, i64 r, int slot, char *room)
 {
-  return row_at<T0, V>(p.x, r, p.rows, p.n, p.aligned, put<T0>(least()),
-                       p.stash ? room_of<T0, V>(room, 0, slot, p.n) : 0);
+  return row_at<T0, V>(p.x, r, p.rows, p.n, put<T0>(least()), AHEAD ? room_of<T0, V>(room, 0, slot, p.n) : 0);
 }
 FN void ask_row(const loss_job &p, i64 r, int slot, char *room)
 {
@@ -51,27 +49,33 @@ FN void ask_row(const loss_job &p, i64 r, int slot, char *room)
   portion_ends();
 }
 
-/* The sum over a row, for every thread of its group. The row's place is the next one's from here on, but for `hit`, the
- * pack of this thread that has the class. */
-FN exponentials sum_of(kept<T0, V> &row, const kept<T0, V> &next, int hit)
+/* The sum over a row, for every thread of its group. */
+FN exponentials sum_of(kept<T0, V> &row)
 {
   exponentials all = {least(), 0};
-  if (row.room) {
-#pragma unroll 4
-    for (int k = 0; k < PACKS(row.n); k++) {
-      add_pack<T0, V>(all, first_read(row, k));
-      if (N == 0 && next.n && k != hit) ask_pack(next, k);
+  if (KEPT) { /* the largest first, so that the sum is never scaled */
+#pragma unroll
+    for (int k = 0; k < KEPT; k++) {
+      const pack<T0, V> e = first_read(row, k);
+#pragma unroll
+      for (int i = 0; i < V; i++) all.most = largest_of(all.most, (A)get(e.v[i]));
     }
-    return join(all);
+    all.most = group_max<0>(all.most);
+    const A off = taken_off(all.most);
+#pragma unroll
+    for (int k = 0; k < KEPT; k++) {
+      const pack<T0, V> e = read_again(row, k);
+#pragma unroll
+      for (int i = 0; i < V; i++) all.sum += part_of((A)get(e.v[i]), off);
+    }
+    all.sum = group_sum<1>(all.sum);
+    return all;
   }
   for (int k = 0; k < PACKS(row.n); k += AT_ONCE) { /* read together, before any of them is waited for */
     pack<T0, V> e[AT_ONCE];
 #pragma unroll
-    for (int i = 0; i < AT_ONCE; i++)
-      e[i] = load_pack<T0, V>(row.x, PLACE_OF(row, k + i), row.n, row.aligned, row.none);
-#pragma unroll
-    for (int i = 0; i < AT_ONCE; i++)
-      if (i == 0 || k + i < PACKS(row.n)) add_pack<T0, V>(all, e[i]);
+    for (int i = 0; i < AT_ONCE; i++) e[i] = load_pack<T0, V>(row.x, PLACE_OF(row, k + i), row.n, row.none);
+    add_packs<T0, V, AT_ONCE>(all, e);
   }
   return join(all);
 }
@@ -93,28 +97,24 @@ KERNEL(loss_rows, loss_job)
   DYNAMIC_SHARED(char, room);
   i64 next_class = class_of(p, FIRST_ROW);
   f64 sum = 0, count = 0;
-  for (int a = 0; a < ASKED; a++) ask_row(p, FIRST_ROW + a * ROW_STEP, a, room);
+  for (int a = 0; a < AHEAD; a++) ask_row(p, FIRST_ROW + a * ROW_STEP, a, room);
   EACH_ROW(r, slot, p.rows)
   {
     const i64 t = next_class;
-    if (N) ask_row(p, r + AHEAD * ROW_STEP, SLOT_AHEAD(slot), room);
+    if (AHEAD) ask_row(p, r + AHEAD * ROW_STEP, SLOT_AHEAD(slot), room);
     next_class = class_of(p, r + ROW_STEP);
     portions_arrive<AHEAD>();
-    kept<T0, V> row = logits(p, r, slot, room), next = logits(p, r + ROW_STEP, slot, room);
+    kept<T0, V> row = logits(p, r, slot, room);
     const i64 at = t + row.shift, mine = at / V % GROUP, hit = at / V / GROUP; /* whose pack it is, and which */
     const bool has = t >= 0 && t < row.n && mine == GROUP_LANE, none = (t < 0 || t >= row.n) && GROUP_LANE == 0;
-    const exponentials all = sum_of(row, next, has ? (int)hit : -1);
+    const exponentials all = sum_of(row);
     const bool alone = all.most == (A)INF_F64 || (all.most == least() && all.sum == 0);
     const A lse = alone ? all.most : all.most + log_of(all.sum);
     if (r < p.rows) {
       if (GROUP_LANE == 0) p.lse[r] = lse;
-      if (has) sum += (f64)give_loss(p, r, t, (A)get(row.room ? row.room[hit * THREADS].v[at % V] : row.x[t]), lse);
+      if (has) sum += (f64)give_loss(p, r, t, (A)get(AHEAD ? row.room[hit * THREADS].v[at % V] : row.x[t]), lse);
       if (none) sum += (f64)give_loss(p, r, t, 0, lse);
       count += (has || none) && t != p.ignore;
-    }
-    if (N == 0 && row.room) {
-      if (has && next.n) ask_pack(next, (int)hit);
-      portion_ends();
     }
   }
   if (p.reduce) give_all(p, sum, count, p.blocks == 1);
@@ -156,20 +156,20 @@ KERNEL(loss_grad, loss_job)
 {
   const f64 share = share_of(p);
   for (i64 r = FIRST_ROW; r < p.rows; r += ROW_STEP) {
-    const kept<T0, V> row = row_at<T0, V>(p.x, r, p.rows, p.n, p.aligned, put<T0>(0), 0);
+    const kept<T0, V> row = row_at<T0, V>(p.x, r, p.rows, p.n, put<T0>(0), 0);
     const i64 t = p.target[r];
     const bool counts = t != p.ignore;
     const A lse = p.lse[r], scale = (A)((f64)get(p.g[p.reduce ? 0 : r]) * share);
-#pragma unroll 4
+#pragma unroll UNROLLED
     for (int k = 0; k < PACKS(p.n); k++) {
       const place at = PLACE_OF(row, k);
-      if (at >= row.n) break;
-      pack<T0, V> e = load_pack<T0, V>(row.x, at, row.n, p.aligned, row.none), y;
+      if (EDGE(k) && at >= row.n) break;
+      pack<T0, V> e = load_pack<T0, V>(row.x, at, row.n, row.none, EDGE(k)), y;
       const int hit = t - at < V ? (int)(t - at) : -1;
 #pragma unroll
       for (int i = 0; i < V; i++)
         y.v[i] = put<T0>(counts ? (exp_of(get(e.v[i]), lse) - (A)(i == hit)) * scale : (A)0);
-      store_pack<T0, V>(p.y + r * p.n, at, row.n, p.aligned, y);
+      store_pack<T0, V>(p.y + r * p.n, at, row.n, y, EDGE(k));
     }
   }
 }

@@ -30,7 +30,7 @@ struct norm_job {
   T1 *gw, *gb;       /* (n) or NULL */
   i64 rows, n, piece, pieces;
   f64 eps;
-  i32 aligned, stash;
+  i32 stash, unused;
 };
 
 /* 1 / the root; of 16-bit rows the processor's own, which is right to 22 bits. */
@@ -52,20 +52,57 @@ template <class T> FN A element(const T *w, i64 i, i64 n, A none) { return w && 
 /* How many elements of the pack at `at` belong to the row. */
 FN int inside(place at, place n)
 {
-  return WHOLE(at, n, true) ? (int)V : (int)((at + V < n ? at + V : n) - (at > 0 ? at : 0));
+  return WHOLE(at, n) ? (int)V : (int)((at + V < n ? at + V : n) - (at > 0 ? at : 0));
 }
 
 /* Of a pack: the sum of squared distances from `mean`. */
-FN A distances(const pack<T0, V> &e, A mean, place at, place n)
+FN A distances(const pack<T0, V> &e, A mean, place at, place n, bool edge)
 {
   A sum = 0;
-  const bool whole = WHOLE(at, n, true);
+  const bool whole = !edge || WHOLE(at, n);
 #pragma unroll
   for (int i = 0; i < V; i++) {
     const A d = get(e.v[i]) - mean;
     sum += whole || (at + i >= 0 && at + i < n) ? d * d : (A)0;
   }
   return sum;
+}
+
+/* The elements `by` and following of two packs that lie behind each other, a word at a time. */
+template <class T> FN pack<T, V> shifted(const pack<T, V> &first, const pack<T, V> &second, int by)
+{
+  enum { WORDS = sizeof(pack<T, V>) / 4, EACH_HAS = sizeof(T) };
+  u32 w[2 * WORDS];
+  pack<T, V> out;
+#pragma unroll
+  for (int i = 0; i < WORDS; i++) w[i] = ((const u32 *)&first)[i], w[WORDS + i] = ((const u32 *)&second)[i];
+#pragma unroll
+  for (int step = V / 2; step * EACH_HAS >= 4; step /= 2) {
+    const int words = step * EACH_HAS / 4;
+#pragma unroll
+    for (int i = 0; i + words < 2 * WORDS; i++) w[i] = by & step ? w[i + words] : w[i];
+  }
+#pragma unroll
+  for (int i = 0; i < WORDS; i++) /* the odd one of 16 bits */
+    ((u32 *)&out)[i] = EACH_HAS < 4 ? (u32)((((u64)w[i + 1] << 32) | w[i]) >> ((by & 1) * 16)) : w[i];
+  return out;
+}
+
+/* The pack of weights or biases at `at` of a row that begins `shift` behind a pack: of the two packs it lies in. late,
+ * edge: of the row's pack. What is not the row's is some other weight, or 0. */
+FN pack<T1, V> weights_at(const T1 *w, place at, int shift, place n, bool late, bool edge)
+{
+  if (EVEN || APART) return load_pack<T1, V>(w, at, n, put<T1>(0), edge);
+  const int by = (V - shift) & (V - 1);
+  const place first = at - by;
+  if (late && first + 2 * V > n) { /* the last ones, by element */
+    pack<T1, V> p;
+#pragma unroll
+    for (int i = 0; i < V; i++) p.v[i] = at + i >= 0 && at + i < n ? w[at + i] : put<T1>(0);
+    return in_words(p);
+  }
+  const pack<T1, V> before = in_words(*(const pack<T1, V> *)(w + (first > 0 ? first : 0)));
+  return shifted(before, in_words(*(const pack<T1, V> *)(w + first + V)), by);
 }
 
 /* Sums of their own, as they lie in memory: never one instruction with a product before. */
@@ -116,11 +153,11 @@ FN void join_warps(A count, A &mean, A &squares, A inverse, A n)
 /* Inputs 0 and 1 of row r. What is added is not kept where rows are not in registers or a ring. */
 FN kept<T0, V> x_row(const norm_job &p, i64 r, int slot, char *room)
 {
-  return row_at<T0, V>(p.x, r, p.rows, p.n, p.aligned, put<T0>(0), p.stash ? room_of<T0, V>(room, 0, slot, p.n) : 0);
+  return row_at<T0, V>(p.x, r, p.rows, p.n, put<T0>(0), p.stash ? room_of<T0, V>(room, 0, slot, p.n) : 0);
 }
 FN kept<T2, V> g_row(const norm_job &p, i64 r, int slot, char *room, bool stays)
 {
-  return row_at<T2, V>(p.g, r, p.rows, p.n, p.aligned, put<T2>(0),
+  return row_at<T2, V>(p.g, r, p.rows, p.n, put<T2>(0),
                        p.stash && stays ? room_of<T0, V>(room, 1, slot, p.n) : 0);
 }
 FN void ask_rows(const norm_job &p, i64 r, int slot, char *room, bool both)
@@ -141,7 +178,7 @@ FN void statistics(kept<T0, V> &row, A sum, A count, A &mean, A &rstd, const nor
     mean = N > 0 ? lanes_sum(sum) * inverse : lanes_sum(sum) / larger(count, (A)1);
     sum = 0;
 #pragma unroll
-    for (int k = 0; k < PACKS(p.n); k++) sum += distances(read_again(row, k), mean, PLACE_OF(row, k), row.n);
+    for (int k = 0; k < PACKS(p.n); k++) sum += distances(read_again(row, k), mean, PLACE_OF(row, k), row.n, EDGE(k));
     sum = lanes_sum(sum);
     if (N <= 0 && THREADS > 32) join_warps(count, mean, sum, inverse, (A)p.n);
   } else {
@@ -153,7 +190,6 @@ FN void statistics(kept<T0, V> &row, A sum, A count, A &mean, A &rstd, const nor
 
 FN void forward_row(const norm_job &p, i64 r, kept<T0, V> &row, kept<T2, V> &other, const kept<T0, V> &next)
 {
-  const bool even = row.aligned && !row.shift; /* so are weights */
   A sum = 0, count = 0, mean, rstd;
 #pragma unroll
   for (int k = 0; k < PACKS(p.n); k++) {
@@ -161,7 +197,7 @@ FN void forward_row(const norm_job &p, i64 r, kept<T0, V> &row, kept<T2, V> &oth
     pack<T0, V> e = first_read(row, k);
     if (ADDS) {
       e = added(e, first_read(other, k));
-      if (!KEPT) store_pack<T0, V>(p.sum + r * p.n, at, row.n, p.aligned, e);
+      if (!KEPT) store_pack<T0, V>(p.sum + r * p.n, at, row.n, e, EDGE(k));
       keep(row, k, e);
     }
     if (N <= 0 && at < row.n) count += (A)inside(at, row.n);
@@ -178,10 +214,10 @@ FN void forward_row(const norm_job &p, i64 r, kept<T0, V> &row, kept<T2, V> &oth
   for (int k = 0; k < PACKS(p.n); k++) {
     const place at = PLACE_OF(row, k);
     const pack<T0, V> e = last_read(row, next, k);
-    if (at >= row.n) continue;
+    if (LATE(k) && at >= row.n) continue;
     pack<T1, V> w, b;
-    if (WEIGHT) w = load_pack<T1, V>(p.w, at, row.n, even, put<T1>(1));
-    if (BIAS) b = load_pack<T1, V>(p.b, at, row.n, even, put<T1>(0));
+    if (WEIGHT) w = weights_at(p.w, at, row.shift, row.n, LATE(k), EDGE(k));
+    if (BIAS) b = weights_at(p.b, at, row.shift, row.n, LATE(k), EDGE(k));
     A v[V];
 #pragma unroll
     for (int i = 0; i < V; i++) {
@@ -190,8 +226,8 @@ FN void forward_row(const norm_job &p, i64 r, kept<T0, V> &row, kept<T2, V> &oth
       if (BIAS) v[i] += (A)get(b.v[i]);
     }
     if (KEPT && ADDS) /* not before: it would hold up what is read after it */
-      store_pack<T0, V>(p.sum + r * p.n, at, row.n, p.aligned, e);
-    store_pack<T3, V>(p.y + r * p.n, at, row.n, p.aligned, result_of<T3>::of(v));
+      store_pack<T0, V>(p.sum + r * p.n, at, row.n, e, EDGE(k));
+    store_pack<T3, V>(p.y + r * p.n, at, row.n, result_of<T3>::of(v), EDGE(k));
   }
 }
 
@@ -228,10 +264,11 @@ template <bool SUMS> struct column_sums {
   A w[PACKS_OF][V], b[PACKS_OF][V];
 };
 
-/* Adds up the block's warps where each has rows of its own, and stores the block's piece. Every row has shift 0, or its
- * columns would not be these. */
+/* Adds up the block's warps where each has rows of its own, and stores the block's piece. All of its rows begin alike, so
+ * a thread has kept to its columns. */
 FN void store_sums(const norm_job &p, const column_sums<true> &s)
 {
+  const int shift = shift_of<V>(blockIdx.x % V, p.n);
   __shared__ A room[N > 0 ? THREADS / 32 : 1][N > 0 ? LANES * V : 1];
 #pragma unroll
   for (int k = 0; k < KEPT; k++) {
@@ -242,7 +279,11 @@ FN void store_sums(const norm_job &p, const column_sums<true> &s)
         pack<A, V> own;
 #pragma unroll
         for (int i = 0; i < V; i++) own.v[i] = which ? s.b[k][i] : s.w[k][i];
-        store_pack<A, V>(to, ((place)k * GROUP + GROUP_LANE) * V, (place)p.n, EVEN, own);
+        const place at = ((place)k * GROUP + GROUP_LANE) * V - shift;
+        if (EVEN) store_pack<A, V>(to, at, (place)p.n, own, true);
+#pragma unroll
+        for (int i = 0; i < V; i++)
+          if (!EVEN && at + i >= 0 && at + i < p.n) to[at + i] = own.v[i];
         continue;
       }
 #pragma unroll
@@ -254,10 +295,10 @@ FN void store_sums(const norm_job &p, const column_sums<true> &s)
       }
       __syncthreads();
       for (int t = threadIdx.x; t < LANES * V; t += THREADS) {
-        const i64 column = ((i64)k * LANES + t % LANES) * V + t / LANES;
+        const i64 column = ((i64)k * LANES + t % LANES) * V + t / LANES - shift;
         A sum = 0;
         for (int i = 0; i < THREADS / 32; i++) sum += room[i][t];
-        if (column < p.n) to[column] = sum;
+        if (column >= 0 && column < p.n) to[column] = sum;
       }
       __syncthreads();
     }
@@ -292,7 +333,6 @@ template <bool SUMS>
 FN void backward_row(const norm_job &p, i64 r, spread by, kept<T0, V> &xs, kept<T2, V> &gs, const kept<T0, V> &next_x,
                      const kept<T2, V> &next_g, column_sums<SUMS> &sums)
 {
-  const bool even = xs.aligned && !xs.shift; /* so are weights */
   const A mean = by.mean, rstd = by.rstd;
   const T0 *const add = p.add + r * p.n;
   pack<T0, V> adds[N > 0 ? N : 1];
@@ -302,13 +342,14 @@ FN void backward_row(const norm_job &p, i64 r, spread by, kept<T0, V> &xs, kept<
     const place at = PLACE_OF(xs, k);
     const pack<T0, V> x = first_read(xs, k);
     const pack<T2, V> g = first_read(gs, k);
-    if (N > 0 && ADDS) adds[N > 0 ? k : 0] = load_pack<T0, V>(add, at, xs.n, p.aligned, put<T0>(0));
+    if (N > 0 && ADDS) adds[N > 0 ? k : 0] = load_pack<T0, V>(add, at, xs.n, put<T0>(0), EDGE(k));
+    const bool there = !LATE(k) || at < xs.n;
     pack<T1, V> w;
-    if (WEIGHT && at < xs.n) w = load_pack<T1, V>(p.w, at, xs.n, even, put<T1>(0));
+    if (WEIGHT && there) w = weights_at(p.w, at, xs.shift, xs.n, LATE(k), EDGE(k));
 #pragma unroll
     for (int i = 0; i < V; i++) {
       const A h = (get(x.v[i]) - mean) * rstd, one = (A)get(g.v[i]); /* 0 past the end */
-      const A gw = WEIGHT ? (at < xs.n ? one * (A)get(w.v[i]) : (A)0) : one;
+      const A gw = WEIGHT ? (there ? one * (A)get(w.v[i]) : (A)0) : one;
       s1 += gw;
       s2 += gw * h;
       if (SUMS) sums.w[SUMS ? k : 0][i] += one * h, sums.b[SUMS ? k : 0][i] += one;
@@ -323,9 +364,9 @@ FN void backward_row(const norm_job &p, i64 r, spread by, kept<T0, V> &xs, kept<
     const place at = PLACE_OF(xs, k);
     const pack<T0, V> x = last_read(xs, next_x, k);
     const pack<T2, V> g = last_read(gs, next_g, k);
-    if (at >= xs.n) continue;
+    if (LATE(k) && at >= xs.n) continue;
     pack<T1, V> w;
-    if (WEIGHT) w = load_pack<T1, V>(p.w, at, xs.n, even, put<T1>(0));
+    if (WEIGHT) w = weights_at(p.w, at, xs.shift, xs.n, LATE(k), EDGE(k));
     A v[V];
 #pragma unroll
     for (int i = 0; i < V; i++) {
@@ -333,18 +374,23 @@ FN void backward_row(const norm_job &p, i64 r, spread by, kept<T0, V> &xs, kept<
       v[i] = rstd * (gw - s1 - h * s2);
     }
     pack<T0, V> out = packed<T0, V>(v);
-    if (ADDS) out = added(out, N > 0 ? adds[N > 0 ? k : 0] : load_pack<T0, V>(add, at, xs.n, p.aligned, put<T0>(0)));
-    if (p.sum) store_pack<T0, V>(p.sum + r * p.n, at, xs.n, p.aligned, out);
-    if (p.y) store_pack<T3, V>(p.y + r * p.n, at, xs.n, p.aligned, low_of(out));
+    if (ADDS) out = added(out, N > 0 ? adds[N > 0 ? k : 0] : load_pack<T0, V>(add, at, xs.n, put<T0>(0), EDGE(k)));
+    if (p.sum) store_pack<T0, V>(p.sum + r * p.n, at, xs.n, out, EDGE(k));
+    if (p.y) store_pack<T3, V>(p.y + r * p.n, at, xs.n, low_of(out), EDGE(k));
   }
 }
 
+/* With sums a block's rows begin alike: they are V apart, and so are those of neighbouring blocks, of which there are a
+ * multiple of V. */
 template <bool SUMS> FN void backward_rows(const norm_job &p, char *room)
 {
+  const bool alike = SUMS && !EVEN;
+  const i64 group = alike ? FIRST_ROW - (i64)blockIdx.x * (ROW_STEP / gridDim.x) : 0; /* of the block's */
+  const i64 first = alike ? blockIdx.x % V + V * (blockIdx.x / V * (ROW_STEP / gridDim.x) + group) : FIRST_ROW;
   column_sums<SUMS> sums = {};
-  spread next = spread_of(p, FIRST_ROW);
-  for (int a = 0; a < ASKED; a++) ask_rows(p, FIRST_ROW + a * ROW_STEP, a, room, true);
-  EACH_ROW(r, slot, p.rows)
+  spread next = spread_of(p, first);
+  for (int a = 0; a < ASKED; a++) ask_rows(p, first + a * ROW_STEP, a, room, true);
+  EACH_ROW_FROM(first, IN_WARP * (alike ? V : 1), r, slot, p.rows)
   {
     const spread by = next;
     if (N) ask_rows(p, r + AHEAD * ROW_STEP, SLOT_AHEAD(slot), room, true);
@@ -375,8 +421,8 @@ KERNEL(norm_affine, norm_job)
   A sw[V] = {}, sb[V] = {};
   if (column < p.n)
     for (i64 r = begin + warp; r < end; r += THREADS / 32) {
-      const pack<T0, V> x = load_pack<T0, V>(p.x + r * p.n, column, p.n, p.aligned, put<T0>(0));
-      const pack<T2, V> g = load_pack<T2, V>(p.g + r * p.n, column, p.n, p.aligned, put<T2>(0));
+      const pack<T0, V> x = load_pack<T0, V>(p.x + r * p.n, column, p.n, put<T0>(0));
+      const pack<T2, V> g = load_pack<T2, V>(p.g + r * p.n, column, p.n, put<T2>(0));
       const A mean = p.mean ? p.mean[r] : (A)0, rstd = p.rstd[r];
 #pragma unroll
       for (int i = 0; i < V; i++) {
@@ -407,6 +453,7 @@ KERNEL(norm_affine_join, norm_job)
   const int warp = (int)threadIdx.x >> 5, which = (int)blockIdx.y;
   A sum = 0;
   if (column < p.n)
+#pragma unroll 8 /* so many are on their way at once */
     for (i64 k = warp; k < p.pieces; k += THREADS / 32) sum += p.partial[(k * 2 + which) * p.n + column];
   room[warp][LANE] = sum;
   __syncthreads();

@@ -4,7 +4,8 @@
  * a block, which keeps -N packs a thread in registers. N == 0: a group is a block too, but a thread's packs are kept in
  * dynamic shared memory where the row fits there (`stash`), or read again where not. Thread t of a group has the packs
  * t, t + GROUP, ... of the row. Rows of any length begin anywhere in a pack: the first pack of a row begins `shift`
- * elements before it, so that all packs but the first and the last are read and written as wholes.
+ * elements before it, so that all packs but the first and the last are read and written as wholes. N is the least that
+ * holds a row, so of the packs that a thread keeps only the first, the last and the one before may be such.
  *
  * While a row is gone over, the next AHEAD ones of the group are on their way into shared memory, which keeps the
  * memory busy with few threads; where N == 0, the next one takes its place bit by bit. Invariant: a thread reads back
@@ -20,6 +21,8 @@ typedef i64 place;
 #define AHEAD (FORM >> 8 & 3)
 #define SLOTS (AHEAD + 1)
 #define IN_REGISTERS (N != 0 && AHEAD == 0)
+/* Is the row in shared memory? */
+#define HAS_ROOM(r) (N ? AHEAD > 0 : (r).room != 0)
 #define LANES (N > 0 ? 32 >> (FORM >> 4 & 7) : 32)
 #define GROUP (N > 0 ? LANES : THREADS)
 #define GROUP_LANE (N > 0 ? LANE % LANES : (int)threadIdx.x)
@@ -30,19 +33,24 @@ typedef i64 place;
 #define IN_WARP (N > 0 ? LANE / LANES : 0)
 #define PACKS(n) (KEPT ? KEPT : (int)(((n) + ((n) % V ? V - 1 : 0) + (i64)V * GROUP - 1) / ((i64)V * GROUP)))
 /* Rows in turn, and the slot of shared memory that each is in. */
-#define EACH_ROW(row, slot, rows)                                                 \
-  int slot = 0;                                                                   \
-  for (i64 row = FIRST_ROW; row - IN_WARP < (rows); row += ROW_STEP, slot = slot == AHEAD ? 0 : slot + 1)
+#define EACH_ROW(row, slot, rows) EACH_ROW_FROM(FIRST_ROW, IN_WARP, row, slot, rows)
+#define EACH_ROW_FROM(first, in_front, row, slot, rows)                                      \
+  int slot = 0;                                                                              \
+  for (i64 row = first; row - (in_front) < (rows); row += ROW_STEP, slot = slot == AHEAD ? 0 : slot + 1)
 /* Rows that are asked for before the first is gone over. */
 #define ASKED (N ? AHEAD : 1)
 #define SLOT_AHEAD(slot) ((slot) ? (slot) - 1 : AHEAD)
-/* WHOLE: are all elements of the pack at i the row's? EVEN: every row begins and ends with a pack, so no pack needs to
- * be taken apart. */
+/* EVEN: every row begins and ends with a pack, so no pack needs to be taken apart. APART: operands do not begin with
+ * packs, so all of them do. LATE, EDGE: may the pack k of a thread reach past the row, or have any elements that are not
+ * its? WHOLE: are all elements of the pack at i the row's, and lie as one? */
 #define EVEN (FORM & 1)
+#define APART (FORM >> 7 & 1)
+#define LATE(k) (!KEPT || APART || (k) + (EVEN ? 1 : 2) >= KEPT)
+#define EDGE(k) (LATE(k) || (!EVEN && (k) == 0))
 #if EVEN
-#define WHOLE(i, n, aligned) ((i) < (n))
+#define WHOLE(i, n) ((i) < (n))
 #else
-#define WHOLE(i, n, aligned) ((aligned) && (i) >= 0 && (i) + V <= (n))
+#define WHOLE(i, n) (!APART && (i) >= 0 && (i) + V <= (n))
 #endif
 
 /* Over the lanes of a warp that share a row. */
@@ -105,20 +113,60 @@ FN void group_meets()
   if (N <= 0 && WARPS > 1) __syncthreads();
 }
 
-/* V elements from i on; those before the row and past its end are `none`. */
-template <class T, int V> FN pack<T, V> load_pack(const T *x, place i, place n, bool aligned, T none)
+/* A pack of which the compiler knows no more than its words: it keeps and moves those, where it would take the pack apart
+ * into elements wherever one of several ways to it does. */
+template <class T, int V> FN pack<T, V> in_words(pack<T, V> p)
 {
-  if (WHOLE(i, n, aligned)) return *(const pack<T, V> *)(x + i);
-  pack<T, V> p;
+#ifndef CN_SIMT
 #pragma unroll
-  for (int k = 0; k < V; k++) p.v[k] = !EVEN && i + k >= 0 && i + k < n ? x[i + k] : none;
+  for (int i = 0; i < (int)(sizeof p / 4); i++) asm("" : "+r"(((u32 *)&p)[i]));
+#endif
   return p;
 }
 
-template <class T, int V> FN void store_pack(T *y, place i, place n, bool aligned, const pack<T, V> &p)
+/* V elements from i on; those before the row and past its end are `none`. edge: EDGE of the pack. */
+template <class T, int V> FN pack<T, V> load_pack(const T *x, place i, place n, T none, bool edge = true)
 {
-  if (WHOLE(i, n, aligned)) {
-    *(pack<T, V> *)(y + i) = p;
+  if (!edge || WHOLE(i, n)) return *(const pack<T, V> *)(x + i);
+  pack<T, V> p;
+#pragma unroll
+  for (int k = 0; k < V; k++) p.v[k] = !EVEN && i + k >= 0 && i + k < n ? x[i + k] : none;
+  return in_words(p);
+}
+
+/* The pack at i, with `none` for what is not the row's. */
+template <class T, int V> FN pack<T, V> without_others(pack<T, V> p, place i, place n, T none)
+{
+#pragma unroll
+  for (int e = 0; e < V; e++)
+    if (EVEN || i + e < 0 || i + e >= n) p.v[e] = none;
+  return in_words(p);
+}
+
+/* A whole pack, by the widest stores there are: left to itself the compiler shares stores of elements with the way for
+ * packs that are taken apart. */
+template <class T, int V> FN void store_whole(T *y, const pack<T, V> &p)
+{
+#if defined(CN_SIMT) || EVEN
+  *(pack<T, V> *)y = p;
+#else
+  const u32 *const w = (const u32 *)&p;
+  if (sizeof p % 16 == 0) {
+#pragma unroll
+    for (int i = 0; i < (int)(sizeof p / 4); i += 4)
+      asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"((u32 *)y + i), "r"(w[i]), "r"(w[i + 1]),
+                   "r"(w[i + 2]), "r"(w[i + 3])
+                   : "memory");
+  } else if (sizeof p == 8) {
+    asm volatile("st.global.v2.u32 [%0], {%1, %2};" ::"l"(y), "r"(w[0]), "r"(w[1]) : "memory");
+  } else *(pack<T, V> *)y = p;
+#endif
+}
+
+template <class T, int V> FN void store_pack(T *y, place i, place n, const pack<T, V> &p, bool edge)
+{
+  if (!edge || WHOLE(i, n)) {
+    store_whole<T, V>(y + i, p);
     return;
   }
 #pragma unroll
@@ -133,21 +181,21 @@ template <class T, int V> struct kept {
   const T *x;
   place n;
   T none;
-  bool aligned, last; /* last: nothing that may be read lies behind it */
   int shift;
 };
 
+/* How far row r begins behind a pack. */
+template <int V> FN int shift_of(i64 r, i64 n) { return EVEN || APART ? 0 : (int)((u32)r * (u32)n & (V - 1)); }
+
 /* Row r of `rows` at x, of n elements; one that there is not has none. room: of the block, for this row. */
-template <class T, int V> FN kept<T, V> row_at(const T *x, i64 r, i64 rows, i64 n, bool aligned, T none, char *room)
+template <class T, int V> FN kept<T, V> row_at(const T *x, i64 r, i64 rows, i64 n, T none, char *room)
 {
   kept<T, V> made;
   made.room = room ? (pack<T, V> *)room + threadIdx.x : 0;
   made.x = x + r * n;
   made.n = (place)(r < rows ? n : 0);
   made.none = none;
-  made.aligned = aligned;
-  made.last = r == rows - 1;
-  made.shift = EVEN || !aligned ? 0 : (int)((u32)r * (u32)n & (V - 1));
+  made.shift = shift_of<V>(r, n);
   return made;
 }
 /* Where a block's rows lie in shared memory: `input` of those that each group reads. T is the widest type of them. */
@@ -158,15 +206,18 @@ template <class T, int V> FN char *room_of(char *room, int input, int slot, i64 
 
 #define PLACE_OF(r, k) (((place)(k) * GROUP + GROUP_LANE) * V - (r).shift)
 
-/* BYTES of memory on their way to shared memory. */
-template <int BYTES> FN void copy_async(void *to, const void *from)
+/* BYTES of memory on their way to shared memory, of which the first `read` are read: zeros are behind them. */
+template <int BYTES> FN void copy_async(void *to, const void *from, int read)
 {
 #if defined(CN_SIMT) || __CUDA_ARCH__ < 800
-  *(pack<u16, BYTES / 2> *)to = *(const pack<u16, BYTES / 2> *)from;
+  for (int i = 0; i < BYTES / 2; i++) ((u16 *)to)[i] = 2 * i < read ? ((const u16 *)from)[i] : (u16)0;
 #else
   const u32 at = (u32)__cvta_generic_to_shared(to);
-  if (BYTES == 16) asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(at), "l"(from) : "memory");
-  else asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(at), "l"(from), "n"(BYTES) : "memory");
+  if (BYTES == 16)
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(at), "l"(from), "r"(read) : "memory");
+  else
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(at), "l"(from), "n"(BYTES), "r"(read)
+                 : "memory");
 #endif
 }
 /* All that was asked for since the last call is one portion; all but the last LEFT of them have arrived. */
@@ -183,23 +234,25 @@ template <int LEFT> FN void portions_arrive()
 #endif
 }
 
-/* Asks for pack k of a row. Those at its ends come with elements of its neighbours, which first_read takes out. */
+/* Asks for pack k of a row. The first one comes with elements of the row before, the last one with zeros; first_read
+ * takes them out. */
 template <class T, int V> FN void ask_pack(const kept<T, V> &r, int k)
 {
   const place i = PLACE_OF(r, k);
-  if (EVEN ? i < r.n : r.aligned && i < r.n && (i + V <= r.n || !r.last))
-    copy_async<(int)sizeof(pack<T, V>)>(r.room + k * THREADS, r.x + i);
-  else if (i < r.n) r.room[k * THREADS] = load_pack<T, V>(r.x, i, r.n, r.aligned, r.none);
+  const int within = !EVEN && LATE(k) && i + V > r.n ? (int)(r.n - i) : (int)V;
+  if (LATE(k) && i >= r.n) return;
+  if (APART) r.room[k * THREADS] = load_pack<T, V>(r.x, i, r.n, r.none);
+  else copy_async<(int)sizeof(pack<T, V>)>(r.room + k * THREADS, r.x + i, within * (int)sizeof(T));
 }
 template <class T, int V> FN void ask(const kept<T, V> &r)
 {
-  if (!r.room || !r.n) return;
+  if (!HAS_ROOM(r) || !r.n) return;
 #pragma unroll
   for (int k = 0; k < PACKS(r.n); k++) ask_pack(r, k);
 }
 
 /* Those of a row that was not asked for are read past the first cache: weights, which all rows need, stay there. */
-template <class T, int V> FN pack<T, V> stream_pack(const T *x, place i, place n, bool aligned, T none)
+template <class T, int V> FN pack<T, V> stream_pack(const T *x, place i, place n, T none, bool edge)
 {
 #if !defined(CN_SIMT) && EVEN
   if (sizeof(pack<T, V>) == 16) {
@@ -207,35 +260,30 @@ template <class T, int V> FN pack<T, V> stream_pack(const T *x, place i, place n
     u32 *const w = (u32 *)&p;
 #pragma unroll
     for (int k = 0; k < V; k++) p.v[k] = none;
-    if (i < n)
+    if (!edge || i < n)
       asm volatile("ld.global.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
                    : "=r"(w[0]), "=r"(w[1]), "=r"(w[2]), "=r"(w[3])
                    : "l"(x + i));
     return p;
   }
 #endif
-  return load_pack<T, V>(x, i, n, aligned, none);
+  return load_pack<T, V>(x, i, n, none, edge);
 }
 
 /* The pack k of the row is another from now on; where nothing is kept, r.x must be. */
 template <class T, int V> FN void keep(kept<T, V> &r, int k, const pack<T, V> &p)
 {
   if (IN_REGISTERS) r.own[k] = p;
-  else if (r.room) r.room[k * THREADS] = p;
+  else if (HAS_ROOM(r)) r.room[k * THREADS] = p;
 }
 template <class T, int V> FN pack<T, V> first_read(kept<T, V> &r, int k)
 {
   const place i = PLACE_OF(r, k);
   pack<T, V> p;
-  if (!r.room) p = stream_pack<T, V>(r.x, i, r.n, r.aligned, r.none);
+  if (!HAS_ROOM(r)) p = stream_pack<T, V>(r.x, i, r.n, r.none, EDGE(k));
   else {
     p = r.room[k * THREADS];
-    if (EVEN ? i >= r.n : i < 0 || i + V > r.n) {
-#pragma unroll
-      for (int e = 0; e < V; e++)
-        if (EVEN || i + e < 0 || i + e >= r.n) p.v[e] = r.none;
-      r.room[k * THREADS] = p;
-    }
+    if (EDGE(k) && (EVEN ? i >= r.n : i < 0 || i + V > r.n)) r.room[k * THREADS] = p = without_others<T, V>(p, i, r.n, r.none);
   }
   if (IN_REGISTERS) r.own[k] = p;
   return p;
@@ -253,13 +301,13 @@ template <class T, int V> FN pack<T, V> unknown(pack<T, V> p)
 template <class T, int V> FN pack<T, V> read_again(const kept<T, V> &r, int k)
 {
   if (IN_REGISTERS) return unknown(r.own[k]);
-  if (r.room) return r.room[k * THREADS];
-  return load_pack<T, V>(r.x, PLACE_OF(r, k), r.n, r.aligned, r.none);
+  if (HAS_ROOM(r)) return r.room[k * THREADS];
+  return load_pack<T, V>(r.x, PLACE_OF(r, k), r.n, r.none, EDGE(k));
 }
 /* The same for the last time: where there is room for one row only, the next one's pack takes its place. */
 template <class T, int V> FN pack<T, V> last_read(const kept<T, V> &r, const kept<T, V> &next, int k)
 {
   const pack<T, V> p = read_again(r, k);
-  if (N == 0 && r.room && next.n) ask_pack(next, k);
+  if (N == 0 && HAS_ROOM(r) && next.n) ask_pack(next, k);
   return p;
 }

@@ -21,7 +21,7 @@ struct softmax_job {
   const T0 *x, *b; /* input; or gradient and result */
   T1 *y;
   i64 rows, n, inner;
-  i32 aligned, stash;
+  i32 stash, unused;
 };
 
 enum { V = 16 / (sizeof(T0) > sizeof(T1) ? sizeof(T0) : sizeof(T1)) };
@@ -62,7 +62,7 @@ FN void forward_kept(kept<T0, V> &row, T1 *y)
       A &e = v[KEPT ? k : 0][i];
       e = OP == softmax ? e * last : e - last;
     }
-    store_pack<T1, V>(y, PLACE_OF(row, k), row.n, row.aligned, packed<T1, V>(v[KEPT ? k : 0]));
+    store_pack<T1, V>(y, PLACE_OF(row, k), row.n, packed<T1, V>(v[KEPT ? k : 0]), EDGE(k));
   }
 }
 
@@ -83,7 +83,7 @@ FN void forward_row(kept<T0, V> &row, const kept<T0, V> &next, T1 *y)
     A v[V];
 #pragma unroll
     for (int i = 0; i < V; i++) v[i] = forward_of((A)get(e.v[i]), x.most, last);
-    store_pack<T1, V>(y, PLACE_OF(row, k), row.n, row.aligned, packed<T1, V>(v));
+    store_pack<T1, V>(y, PLACE_OF(row, k), row.n, packed<T1, V>(v), EDGE(k));
   }
 }
 
@@ -104,14 +104,14 @@ FN void gradient_row(kept<T0, V> &gs, kept<T0, V> &ys, const kept<T0, V> &next_g
     A v[V];
 #pragma unroll
     for (int i = 0; i < V; i++) v[i] = gradient_of((A)get(e.v[i]), (A)get(o.v[i]), sum);
-    store_pack<T1, V>(y, PLACE_OF(gs, k), gs.n, gs.aligned, packed<T1, V>(v));
+    store_pack<T1, V>(y, PLACE_OF(gs, k), gs.n, packed<T1, V>(v), EDGE(k));
   }
 }
 
 /* Input 0: x, or the gradient; 1: the result. */
 FN kept<T0, V> input_row(const softmax_job &p, int input, i64 r, int slot, char *room)
 {
-  return row_at<T0, V>(input ? p.b : p.x, r, p.rows, p.n, p.aligned, put<T0>(GRAD ? (A)0 : least()),
+  return row_at<T0, V>(input ? p.b : p.x, r, p.rows, p.n, put<T0>(GRAD ? (A)0 : least()),
                        p.stash ? room_of<T0, V>(room, input, slot, p.n) : 0);
 }
 FN void ask_row(const softmax_job &p, i64 r, int slot, char *room)
