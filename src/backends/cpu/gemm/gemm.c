@@ -2,7 +2,7 @@
  *
  * Flow: normalise (C row-major) -> a library, if the caller names one -> row or dot kernel for vectors,
  * direct kernel where both operands can be read in place, else the blocked one: for each block of k, pack
- * B (and A where it lies the other way round), then tiles of C in parallel.
+ * B (and A where it lies the other way round, or its rows collide), then tiles of C in parallel.
  * Invariant: work is cut into pieces of C only, and an element of C is computed by the same chain of
  * operations whichever piece it falls into. */
 #include "gemm.h"
@@ -195,6 +195,7 @@ typedef struct block_job {
   int64_t first_k, depth; /* this block of k */
   int64_t mr;             /* rows of a panel: the kernels' or a little less, so that all are about equal */
   int64_t row_panels, col_panels;
+  int64_t block_panels; /* row panels of an item */
   int64_t a_pitch; /* elements of packed A per row */
   a_form form;
 } block_job;
@@ -259,43 +260,86 @@ static void pack_range(int64_t begin, int64_t end, void *payload)
   pack_panels(job, &a, begin - split, end - split);
 }
 
-/* Items: a row panel of A against a block of columns, the columns changing slowest, so that their part of
- * B stays in the second-level cache while the row panels pass by. */
+/* Whether a block of A stays in the second-level cache, rather than one of B. */
+static bool stays(const block_job *job) { return job->ker->mc && job->form == A_PANELS; }
+
+/* One row panel of A against columns [j, j + cols). */
+static void run_panel(const block_job *job, const char *rows, int64_t i, int64_t j, int64_t cols)
+{
+  const cni_gemm *g = job->g;
+  const int64_t size = (int64_t)job->ker->size;
+  cni_gemm_run r = {.a = rows,
+                    .a_row = job->a_pitch,
+                    .a_col = 1,
+                    .b = job->b + j * job->depth * size,
+                    .c = (char *)g->c + (i * g->c_row + j * g->c_col) * size,
+                    .c_row = g->c_row,
+                    .c_col = g->c_col,
+                    .rows = (int)least(job->mr, g->m - i),
+                    .cols = cols,
+                    .depth = job->depth,
+                    .alpha = g->alpha,
+                    .beta = job->first_k ? 1 : g->beta};
+  if (job->form == A_PANELS) {
+    r.a = job->a + i * job->a_pitch * size;
+    r.a_row = 1;
+    r.a_col = r.rows;
+  } else if (job->form == A_IN_PLACE) {
+    r.a = (const char *)g->a + (job->first_k + i * g->a_row) * size;
+    r.a_row = g->a_row;
+  }
+  job->ker->run(&r);
+}
+
+/* The row panels from `i` on, a block of them, against columns [j, j + cols): panel by panel of B, each of which stays
+ * in the first-level cache while A's pass by. */
+static void run_block(const block_job *job, int64_t i, int64_t j, int64_t cols)
+{
+  const int64_t nr = job->ker->nr, end = least(i + job->block_panels * job->mr, job->g->m);
+  for (int64_t at = j; at < j + cols; at += nr)
+    for (int64_t row = i; row < end; row += job->mr) run_panel(job, NULL, row, at, least(nr, j + cols - at));
+}
+
+/* Items: a block of row panels of A against a block of columns. What stays in the second-level cache changes slowest:
+ * the rows, or B's columns while row panels pass by. */
 static void tile_range(int64_t begin, int64_t end, void *payload)
 {
   const block_job *job = payload;
   const cni_gemm *g = job->g;
-  const int64_t size = (int64_t)job->ker->size, mr = job->mr, nc = job->ker->nc;
-  size_t bytes = job->form == A_ROWS ? (size_t)(mr * job->a_pitch * size) : 0;
+  const int64_t mr = job->mr, nc = job->ker->nc, col_blocks = parts(g->n, nc);
+  size_t bytes = job->form == A_ROWS ? (size_t)(mr * job->a_pitch * (int64_t)job->ker->size) : 0;
   char *rows = bytes ? cni_scratch_alloc(bytes) : NULL;
   if (bytes && !rows) return; /* the error is set, and reaches the caller */
   for (int64_t p = begin; p < end; p++) {
-    int64_t j = p / job->row_panels * nc, i = p % job->row_panels * mr;
-    cni_gemm_run r = {.a = job->form == A_PANELS ? job->a + i * job->a_pitch * size : NULL,
-                      .a_row = job->a_pitch,
-                      .a_col = 1,
-                      .b = job->b + j * job->depth * size,
-                      .c = (char *)g->c + (i * g->c_row + j * g->c_col) * size,
-                      .c_row = g->c_row,
-                      .c_col = g->c_col,
-                      .rows = (int)least(mr, g->m - i),
-                      .cols = least(nc, g->n - j),
-                      .depth = job->depth,
-                      .alpha = g->alpha,
-                      .beta = job->first_k ? 1 : g->beta};
-    if (job->form == A_PANELS) {
-      r.a_row = 1;
-      r.a_col = r.rows;
-    } else if (job->form == A_IN_PLACE) {
-      r.a = (const char *)g->a + (job->first_k + i * g->a_row) * size;
-      r.a_row = g->a_row;
-    } else {
-      copy_rows(job, rows, i, r.rows);
-      r.a = rows;
+    if (stays(job)) {
+      int64_t j = p % col_blocks * nc;
+      run_block(job, p / col_blocks * job->block_panels * mr, j, least(nc, g->n - j));
+      continue;
     }
-    job->ker->run(&r);
+    int64_t j = p / job->row_panels * nc, i = p % job->row_panels * mr;
+    if (job->form == A_ROWS) copy_rows(job, rows, i, (int)least(mr, g->m - i));
+    run_panel(job, rows, i, j, least(nc, g->n - j));
   }
   cni_scratch_free(rows, bytes);
+}
+
+/* Rows that collide are copied for every block of columns, or packed once where kernels have a use for that. */
+static a_form a_form_of(const cni_gemm *g, const cni_gemm_kernels *ker)
+{
+  if (g->a_col != 1) return A_PANELS;
+  if (!cni_rows_collide(g->a_row * (int64_t)ker->size, ker->mr)) return A_IN_PLACE;
+  return ker->mc ? A_PANELS : A_ROWS;
+}
+
+/* Row panels of an item: as many as stay in the cache, fewer where threads would lack work. */
+static int64_t block_panels(const block_job *job)
+{
+  enum { ITEMS = 4, LEAST = 4 };
+  const int64_t most = job->ker->mc / job->ker->mr, columns = parts(job->g->n, job->ker->nc);
+  if (!stays(job)) return 1;
+  int64_t blocks = parts(job->row_panels, most), wanted = cn_num_threads() > 1 ? ITEMS * cn_num_threads() : 1;
+  if (blocks * columns < wanted) blocks = least(parts(wanted, columns), parts(job->row_panels, LEAST));
+  return parts(job->row_panels, blocks);
 }
 
 /* Sizes the panels and allocates them. A copy of a row is an odd number of cache lines long, so that rows never
@@ -308,9 +352,8 @@ static int prepare(block_job *job, int64_t depth, size_t *bytes)
   job->row_panels = parts(g->m, ker->mr);
   job->mr = parts(g->m, job->row_panels);
   job->col_panels = parts(g->n, ker->nr);
-  job->form = g->a_col != 1                                          ? A_PANELS
-              : cni_rows_collide(g->a_row * (int64_t)ker->size, ker->mr) ? A_ROWS
-                                                                     : A_IN_PLACE;
+  job->form = a_form_of(g, ker);
+  job->block_panels = block_panels(job);
   job->a_pitch = job->form == A_ROWS ? (parts(depth, line) | 1) * line : depth;
   size_t a_size = 0, b_size = 0;
   job->packed = g->packed && g->packed_depth == depth;
@@ -337,7 +380,7 @@ static int run_blocked(const cni_gemm *g, const cni_gemm_kernels *ker)
   int status = prepare(&job, depth, &bytes);
   if (status) return status;
   int64_t pack_items = (job.packed ? 0 : job.col_panels) + (job.form == A_PANELS ? job.row_panels : 0);
-  int64_t tile_items = parts(g->n, ker->nc) * job.row_panels;
+  int64_t tile_items = parts(g->n, ker->nc) * parts(job.row_panels, job.block_panels);
   for (int64_t k = 0; k < g->k; k += depth) {
     job.first_k = k;
     job.depth = least(depth, g->k - k);

@@ -23,6 +23,7 @@
 #elif CNI_ISA_LEVEL == 1
 #define VECTOR_BYTES 32
 #define MR 6
+#define PACKED_TILES 1 /* a block of packed A stays in the cache: see BLOCK_F32 */
 #define EACH_ROW(X) X(0) X(1) X(2) X(3) X(4) X(5)
 #else
 #define VECTOR_BYTES 16
@@ -118,11 +119,14 @@ static inline __attribute__((always_inline)) __m512 add_pairs(__m512 x, __m512 y
 #include "gemm_kernel.inc"
 
 #if CNI_ISA_LEVEL == 2 /* such machines have 1 MiB of second-level cache or more */
-#define BLOCK_F32 512, 256
-#define BLOCK_F64 384, 160
+#define BLOCK_F32 512, 256, 0
+#define BLOCK_F64 384, 160, 0
+#elif CNI_ISA_LEVEL == 1 /* and these 256 or 512 KiB: a packed block of A takes 108 */
+#define BLOCK_F32 384, 192, 72
+#define BLOCK_F64 256, 144, 54
 #else
-#define BLOCK_F32 384, 192
-#define BLOCK_F64 256, 144
+#define BLOCK_F32 384, 192, 0
+#define BLOCK_F64 256, 144, 0
 #endif
 
 #define KERNELS(suffix, size, ...)                                                                           \

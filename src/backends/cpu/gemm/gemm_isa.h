@@ -27,7 +27,8 @@ typedef struct cni_gemm_kernels {
   size_t size;    /* bytes of an element */
   int mr, nr;     /* register tile */
   int64_t direct_kc; /* block of k of `direct` */
-  int64_t kc, nc; /* block of k; columns of B that stay in the second-level cache */
+  int64_t kc, nc; /* blocks of k and of columns of B, which stay in the second-level cache */
+  int64_t mc;     /* rows of A, where it is packed, that stay there instead while B passes by; 0: none */
   /* dst[k * width + i] = src[i * i_step + k * k_step] for i < count, 0 for count <= i < width. */
   void (*pack)(void *dst, const void *src, int64_t i_step, int64_t k_step, int count, int width,
                int64_t depth);
