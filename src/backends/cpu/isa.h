@@ -57,11 +57,12 @@ static inline const void *cni_by_isa(const void *base, const void *avx2, const v
 #define CNI_BY_ISA(name) ((const void *)&name##_base)
 #endif
 
-/* The address of NAME_avx512, which a file in an avx512/ folder gives, or NULL where the level in use is lower. */
+/* The address of NAME_avx2 or NAME_avx512, by the level in use, or NULL where it is lower: tables that a *_isa.c file
+ * gives for vectors of 8 and more floats alone. */
 #if defined(__x86_64__)
-#define CNI_IF_AVX512(name) (cni_cpu_isa() >= CNI_ISA_AVX512 ? (const void *)&name##_avx512 : NULL)
+#define CNI_IF_VECTORS(name) cni_by_isa(NULL, &name##_avx2, &name##_avx512)
 #else
-#define CNI_IF_AVX512(name) ((const void *)NULL)
+#define CNI_IF_VECTORS(name) ((const void *)NULL)
 #endif
 
 #endif

@@ -4,7 +4,7 @@
  * copied -> planes in parallel, or channels for the gradient of the weight, which sums over images -> copied back.
  * The gradient of the input at stride 1 is the convolution by the flipped weight. Invariant: a plane, or a
  * channel's weight, is computed by one thread. */
-#include "avx512/conv_depthwise_kernels.h"
+#include "conv_depthwise_isa.h"
 
 #include <string.h>
 
@@ -30,13 +30,13 @@ typedef struct job {
 static int64_t masks_of(const cni_depthwise *d) { return d->vectors * 2 * d->taps; }
 
 /* left: columns moved to the left, for the gradient of the weight. */
-static void fill_masks(const cni_depthwise *d, uint16_t *masks, bool left)
+static void fill_masks(const cni_depthwise *d, int lanes, uint16_t *masks, bool left)
 {
   const int64_t total = d->h * d->w;
   int mid = d->taps / 2;
   memset(masks, 0, (size_t)masks_of(d) * sizeof *masks);
-  for (int64_t p = 0, column = 0; p < d->vectors * CNI_DEPTHWISE_LANES; p++) {
-    uint16_t *of = masks + p / CNI_DEPTHWISE_LANES * 2 * d->taps, bit = (uint16_t)(1u << p % CNI_DEPTHWISE_LANES);
+  for (int64_t p = 0, column = 0; p < d->vectors * lanes; p++) {
+    uint16_t *of = masks + p / lanes * 2 * d->taps, bit = (uint16_t)(1u << p % lanes);
     for (int i = 0; i < d->taps; i++) {
       int64_t at = p + (i - mid) * d->w, beside = column + (left ? mid - i : i - mid);
       if (at >= 0 && at < total) of[i] = (uint16_t)(of[i] | bit);
@@ -143,13 +143,13 @@ const char *cni_conv_depthwise_against(const cni_conv *v)
   if (v->padding[0] != v->kh / 2 || v->padding[1] != v->kh / 2) return "not padded by half the window";
   if (v->kh != 3 && (half || (v->kh != 5 && v->kh != 7))) return "not a window of 3, 5 or 7";
   if (!v->n || !v->h || !v->w) return "empty";
-  const cni_depthwise_kernels *kernels = CNI_IF_AVX512(cni_depthwise);
+  const cni_depthwise_kernels *kernels = CNI_IF_VECTORS(cni_depthwise);
   return kernels ? NULL : "no depthwise kernels for this processor";
 }
 
 int cni_conv_depthwise(const cni_conv *v)
 {
-  job k = {.v = v, .ker = CNI_IF_AVX512(cni_depthwise), .half = v->stride[0] == 2};
+  job k = {.v = v, .ker = CNI_IF_VECTORS(cni_depthwise), .half = v->stride[0] == 2};
   void *room[2] = {NULL, NULL};
   size_t bytes[2] = {0, 0}, masks_bytes = 0;
   uint16_t *masks = NULL;
@@ -157,10 +157,10 @@ int cni_conv_depthwise(const cni_conv *v)
   int status = whole(&k.x, &v->x, v->kind != CNI_CONV_INPUT, &room[0], &bytes[0]);
   if (!status) status = whole(&k.y, &v->y, v->kind != CNI_CONV_FORWARD, &room[1], &bytes[1]);
   if (!status && !k.half) {
-    k.d.vectors = cni_parts(v->h * v->w, CNI_DEPTHWISE_LANES);
+    k.d.vectors = cni_parts(v->h * v->w, k.ker->lanes);
     masks_bytes = (size_t)masks_of(&k.d) * sizeof *masks;
     masks = cni_scratch_alloc(masks_bytes);
-    if (masks) fill_masks(&k.d, masks, v->kind == CNI_CONV_WEIGHT);
+    if (masks) fill_masks(&k.d, k.ker->lanes, masks, v->kind == CNI_CONV_WEIGHT);
     else status = CN_ERR_MEMORY;
     k.d.masks = masks;
   }

@@ -32,6 +32,8 @@ enum { PARTIAL = 64 }; /* terms of a partial sum */
 #define EACH_COUNT(X) X(1) X(2) X(3) X(4)
 #endif
 
+_Static_assert(MR == CNI_CONV_ROWS, "transforms of weights make panels of as many rows");
+
 #if defined(__clang__)
 #define UNROLL _Pragma("clang loop unroll(full)")
 #else

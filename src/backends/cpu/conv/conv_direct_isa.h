@@ -13,6 +13,9 @@
 
 #include "backends/cpu/isa.h"
 
+/* Rows of a full panel of weights at the level of the file being compiled. */
+enum { CNI_CONV_ROWS = CNI_ISA_LEVEL == 2 ? 8 : 4 };
+
 /* A block of C values being written out: row by row, `n` elements each, plus a bias. */
 typedef struct cni_conv_emit {
   void *dst;

@@ -5,7 +5,7 @@
  * Flow: weights packed in panels -> blocks of results in parallel: columns taken, panels times columns, results
  * written with their bias. Invariant: every result is one sum in the order of (c, i, j), cut by the panel kernel as
  * conv_direct_isa.h says, whichever block it falls into. */
-#include "avx512/conv_im2col_kernels.h"
+#include "conv_im2col_isa.h"
 
 #include <string.h>
 
@@ -55,7 +55,7 @@ static void weight_range(int64_t begin, int64_t end, void *payload)
 void cni_conv_im2col_take(const cni_conv *v, float *to, int64_t pitch, int64_t first, int64_t end, int64_t channel,
                           int64_t last)
 {
-  const cni_im2col_kernels *ker = CNI_IF_AVX512(cni_im2col);
+  const cni_im2col_kernels *ker = CNI_IF_VECTORS(cni_im2col);
   const int64_t *s = v->x.strides, taps = v->kh * v->kw, y0 = first / v->ow % v->oh, x0 = first % v->ow;
   cni_im2col_run r = {.channel = s[1], .row = s[2], .h = v->h, .w = v->w, .step = v->stride[1]};
   r.taps[0] = v->kh;
@@ -90,7 +90,7 @@ void cni_conv_im2col_take(const cni_conv *v, float *to, int64_t pitch, int64_t f
 
 bool cni_conv_im2col_can(const cni_conv *v)
 {
-  const cni_im2col_kernels *ker = CNI_IF_AVX512(cni_im2col);
+  const cni_im2col_kernels *ker = CNI_IF_VECTORS(cni_im2col);
   return ker && v->dtype == CN_F32 && v->groups == 1 && v->x.strides[3] == 1 && v->kw <= CNI_IM2COL_TAPS &&
          v->stride[1] < 1 << 20;
 }

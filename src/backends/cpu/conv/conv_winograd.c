@@ -13,7 +13,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "avx512/conv_winograd_kernels.h"
+#include "conv_winograd_isa.h"
 #include "backends/cpu/cpu.h"
 #include "backends/cpu/gemm/gemm.h"
 #include "backends/cpu/isa.h"
@@ -24,7 +24,7 @@
 
 enum {
   SLOTS = 25, /* the most of any form */
-  ROWS = CNI_WINOGRAD_ROWS,
+  CHANNELS = 8, /* both counts are multiples of it, and it of panels of weights */
   LANES = CNI_WINOGRAD_LANES,
   MOST_TILES = 112,        /* of a block */
   BLOCK_BYTES = 1 << 20,   /* transformed patches of a block */
@@ -48,7 +48,7 @@ typedef struct form {
   int64_t part[5][2], group[5];  /* of each term; of each point */
 } form;
 
-enum { STRIDE_1, STRIDE_2, INPUT_EVEN, INPUT_ODD }; /* as conv_winograd_kernels.h has them */
+enum { STRIDE_1, STRIDE_2, INPUT_EVEN, INPUT_ODD }; /* as conv_winograd_isa.h has them */
 
 static const form forms[CNI_WINOGRAD_FORMS] = {
     {4, 4, 4, 2, 2, 4, {1, 1, 1, 1}, {{0}, {1}, {2}, {3}}, {0, 1, 2, 3}},
@@ -68,7 +68,7 @@ typedef struct job {
   int64_t tiles_y, tiles_x, tiles, each, blocks, pitch; /* pitch: tiles of a block in whole vectors */
   int64_t v_step, m_step;                               /* between parts, points: a cache line off a power of two */
   int64_t u_at[SLOTS], u_panel;                         /* places of groups in a panel; its size */
-  float *u;                                             /* panels x groups x depth x terms x ROWS; few tiles: NULL,
+  float *u;                                             /* panels x groups x depth x terms x mr; few tiles: NULL,
                                                          * unless prepared */
   int64_t *offset;                                      /* points x depth x terms: rows of the transformed patches */
   int64_t offset_at[SLOTS + 1];                         /* its points */
@@ -96,13 +96,13 @@ static int64_t group_of(const form *f, int64_t point)
   return f->group[point / f->points] * f->groups + f->group[point % f->points];
 }
 
-/* One panel of ROWS rows. to: u_panel */
+/* One panel of mr rows. to: u_panel */
 static void take_panel(const job *j, int64_t panel, float *to)
 {
   const int64_t *s = j->v->weight.strides;
   bool flipped = j->v->kind == CNI_CONV_INPUT;
   int64_t row = flipped ? s[1] : s[0], deep = flipped ? s[0] : s[1];
-  const float *w = (const float *)(const void *)j->v->weight.data + panel * ROWS * row;
+  const float *w = (const float *)(const void *)j->v->weight.data + panel * j->ker->mr * row;
   for (int64_t r = 0; r < j->depth; r++) j->transforms->weight(to, j->u_at, r, w + r * deep, row, flipped);
 }
 
@@ -200,7 +200,7 @@ static bool give_results(const job *j, const float *m, int64_t row, int64_t rows
 static void multiply(const job *j, int64_t point, float *m, const float *u, const float *v, int64_t cols)
 {
   const int64_t *offset = j->offset + j->offset_at[point], deep = j->offset_at[point + 1] - j->offset_at[point];
-  j->ker->panel(m + point * j->m_step, j->pitch, u + j->u_at[group_of(j->f, point)], ROWS, deep, offset, v, cols);
+  j->ker->panel(m + point * j->m_step, j->pitch, u + j->u_at[group_of(j->f, point)], j->ker->mr, deep, offset, v, cols);
 }
 
 /* Items are blocks. */
@@ -217,8 +217,8 @@ static void block_range(int64_t begin, int64_t end, void *payload)
     for (int64_t row = 0; row < j->rows; row += CHUNK_ROWS) {
       int64_t rows = cni_least(CHUNK_ROWS, j->rows - row);
       for (int64_t p = 0; p < j->points; p++)
-        for (int64_t k = 0; k < rows; k += ROWS)
-          multiply(j, p, m + k * j->pitch, j->u + (row + k) / ROWS * j->u_panel, v, last - first);
+        for (int64_t k = 0; k < rows; k += j->ker->mr)
+          multiply(j, p, m + k * j->pitch, j->u + (row + k) / j->ker->mr * j->u_panel, v, last - first);
       if (!give_results(j, m, row, rows, first, last)) j->overflow = 1;
     }
   }
@@ -233,8 +233,8 @@ static void set_steps(job *j)
   for (int64_t p = 0; p < j->points; p++) {
     int64_t g = group_of(j->f, p), deep = j->depth * terms_of(j->f, p);
     j->offset_at[p + 1] = j->offset_at[p] + deep;
-    if (g + 1 == j->groups) j->u_panel = j->u_at[g] + deep * ROWS + LANES;
-    else j->u_at[g + 1] = j->u_at[g] + deep * ROWS + LANES;
+    if (g + 1 == j->groups) j->u_panel = j->u_at[g] + deep * j->ker->mr + LANES;
+    else j->u_at[g + 1] = j->u_at[g] + deep * j->ker->mr + LANES;
   }
 }
 
@@ -273,11 +273,11 @@ static void cut(job *j)
   set_steps(j);
 }
 
-static size_t weight_bytes(const job *j) { return (size_t)(j->rows / ROWS * j->u_panel) * sizeof *j->u; }
+static size_t weight_bytes(const job *j) { return (size_t)(j->rows / j->ker->mr * j->u_panel) * sizeof *j->u; }
 
 static void transform_weights(job *j)
 {
-  int64_t panels = j->rows / ROWS;
+  int64_t panels = j->rows / j->ker->mr;
   cni_parallel_for(panels, cni_grain((double)j->rows * (double)j->depth, panels, GRAIN_COPY), weight_range, j);
 }
 
@@ -308,13 +308,13 @@ static void panel_range(int64_t begin, int64_t end, void *payload)
   float *room = cni_scratch_alloc(bytes), *m = room + weights;
   if (!room) return; /* the error reaches the caller */
   for (int64_t item = begin; item < end && !j->overflow; item++) {
-    int64_t first = item * j->group, panels = cni_least(j->group, j->rows / ROWS - first);
+    int64_t first = item * j->group, panels = cni_least(j->group, j->rows / j->ker->mr - first);
     const float *u = j->u ? j->u + first * j->u_panel : room;
     for (int64_t k = 0; k < panels && !j->u; k++) take_panel(j, first + k, room + k * j->u_panel);
     for (int64_t p = 0; p < j->points; p++)
       for (int64_t k = 0; k < panels; k++)
-        multiply(j, p, m + k * ROWS * j->pitch, u + k * j->u_panel, j->patches, j->tiles);
-    if (!give_results(j, m, first * ROWS, panels * ROWS, 0, j->tiles)) j->overflow = 1;
+        multiply(j, p, m + k * j->ker->mr * j->pitch, u + k * j->u_panel, j->patches, j->tiles);
+    if (!give_results(j, m, first * j->ker->mr, panels * j->ker->mr, 0, j->tiles)) j->overflow = 1;
   }
   cni_scratch_free(room, bytes);
 }
@@ -322,8 +322,8 @@ static void panel_range(int64_t begin, int64_t end, void *payload)
 static int run_panels(job *j)
 {
   size_t bytes = (size_t)(j->parts * j->v_step) * sizeof(float);
-  int64_t panels = j->rows / ROWS, most = GROUP_BYTES / (j->u_panel * (int64_t)sizeof(float));
-  j->group = cni_least(most < 1 ? 1 : most, cni_least(CHUNK_ROWS / ROWS, cni_parts(panels, 8)));
+  int64_t panels = j->rows / j->ker->mr, most = GROUP_BYTES / (j->u_panel * (int64_t)sizeof(float));
+  j->group = cni_least(most < 1 ? 1 : most, cni_least(CHUNK_ROWS / j->ker->mr, cni_parts(panels, 8)));
   j->patches = cni_scratch_alloc(bytes);
   if (j->patches) {
     cni_parallel_for(j->depth, cni_grain((double)j->v_step, j->depth, GRAIN_COPY), patch_range, j);
@@ -451,7 +451,7 @@ static bool wasteful(const cni_conv *v)
 const char *cni_conv_winograd_against(const cni_conv *v)
 {
   const int64_t *w = v->weight.strides;
-  const cni_winograd_kernels *kernels = CNI_IF_AVX512(cni_winograd);
+  const cni_winograd_kernels *kernels = CNI_IF_VECTORS(cni_winograd);
   if (!kernels) return "no transforms for this processor";
   if (v->dtype != CN_F32 || v->groups != 1 || v->kh != 3 || v->kw != 3) return "not a 3 x 3 convolution in float32";
   int64_t stride = v->stride[0];
@@ -461,7 +461,8 @@ const char *cni_conv_winograd_against(const cni_conv *v)
   if (stride == 2 && v->kind == CNI_CONV_INPUT && (v->padding[0] ^ v->padding[1]) & 1) return "unlike paddings";
   if (w[3] != 1 || w[2] != 3) return "taps are not contiguous";
   if (v->x.strides[3] != 1 || v->y.strides[3] != 1) return "rows are not contiguous";
-  if (v->c < LEAST_CHANNELS || v->k < LEAST_CHANNELS || v->c % ROWS || v->k % ROWS) return "too few or odd channels";
+  if (v->c < LEAST_CHANNELS || v->k < LEAST_CHANNELS || v->c % CHANNELS || v->k % CHANNELS)
+    return "too few or odd channels";
   if (v->n * v->oh * v->ow < (v->kind == CNI_CONV_WEIGHT ? BACK_PIXELS : LEAST_PIXELS))
     return "too few pixels to transform the weights for";
   if (wasteful(v)) return "too many half tiles";
@@ -476,7 +477,7 @@ static void set_form(job *j)
   int which = v->stride[0] == 1 ? STRIDE_1 : !flipped ? STRIDE_2 : v->padding[0] % 2 ? INPUT_ODD : INPUT_EVEN;
   const form *f = &forms[which];
   j->f = f;
-  const cni_winograd_kernels *kernels = CNI_IF_AVX512(cni_winograd);
+  const cni_winograd_kernels *kernels = CNI_IF_VECTORS(cni_winograd);
   j->transforms = kernels ? &kernels[which] : NULL;
   j->parts = f->parts * f->parts;
   j->points = f->points * f->points;

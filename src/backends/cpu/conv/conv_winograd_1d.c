@@ -12,7 +12,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "avx512/conv_winograd_1d_kernels.h"
+#include "conv_winograd_1d_isa.h"
 #include "backends/cpu/cpu.h"
 #include "backends/cpu/isa.h"
 #include "base/parallel.h"
@@ -410,7 +410,7 @@ static bool prepare(job *j)
 
 static job job_of(const cni_conv *v)
 {
-  return (job){.v = v, .ker = cni_conv_kernels_of(v->dtype), .own = CNI_IF_AVX512(cni_winograd_1d)};
+  return (job){.v = v, .ker = cni_conv_kernels_of(v->dtype), .own = CNI_IF_VECTORS(cni_winograd_1d)};
 }
 
 const char *cni_conv_winograd_1d_against(const cni_conv *v)

@@ -1,13 +1,15 @@
-/* conv_depthwise_kernels.h: depthwise convolutions of planes, by AVX-512 alone (other levels go by the direct kernels).
+/* conv_depthwise_isa.h: depthwise convolutions of planes, by AVX2 and AVX-512 (others go by the direct kernels).
  *
  * Place in the flow: conv_depthwise.c walks the planes (one channel of one image, rows without gaps), these do the
  * arithmetic. Invariant: the order of every sum depends on the plane's size alone. */
-#ifndef CNI_CPU_CONV_DEPTHWISE_KERNELS_H
-#define CNI_CPU_CONV_DEPTHWISE_KERNELS_H
+#ifndef CNI_CPU_CONV_DEPTHWISE_ISA_H
+#define CNI_CPU_CONV_DEPTHWISE_ISA_H
 
 #include <stdint.h>
 
-enum { CNI_DEPTHWISE_LANES = 16, CNI_DEPTHWISE_MOST = 7 }; /* pixels of a vector; taps of a dim */
+#include "backends/cpu/isa.h"
+
+enum { CNI_DEPTHWISE_MOST = 7 }; /* taps of a dim */
 
 /* One plane: x: (h, w), y: (oh, ow). For windows of `taps` x `taps` at stride 1 a plane is one run of pixels, cut into
  * `vectors`; of each, `taps` masks say which lanes lie inside the plane `i - taps / 2` rows below, and `taps` more
@@ -20,6 +22,7 @@ typedef struct cni_depthwise {
 } cni_depthwise;
 
 typedef struct cni_depthwise_kernels {
+  int lanes; /* of a vector */
   /* y = bias + x convolved with w: taps x taps, padding taps / 2. */
   void (*forward)(const cni_depthwise *d, float *y, const float *x, const float *w, float bias);
   /* w += the gradient from `images` planes of x and g, which lie x_step and g_step elements apart. */
@@ -32,6 +35,8 @@ typedef struct cni_depthwise_kernels {
                       int64_t g_step, int64_t images);
 } cni_depthwise_kernels;
 
-extern const cni_depthwise_kernels cni_depthwise_avx512;
+#if defined(__x86_64__)
+extern const cni_depthwise_kernels cni_depthwise_avx2, cni_depthwise_avx512;
+#endif
 
 #endif

@@ -1,16 +1,16 @@
-/* conv_winograd_kernels.h: the transforms of Winograd convolutions, by AVX-512 alone (other levels go by the direct
+/* conv_winograd_isa.h: the transforms of Winograd convolutions, by AVX2 and AVX-512 (others go by the direct
  * kernels), of each form: 3 x 3 at stride 1; at stride 2; the gradient of the input at stride 2, of which the first
  * element lies under the outer taps (an even padding) or under the middle one.
  *
  * Place in the flow: conv_winograd.c drives; the products between the transforms are conv_direct_isa.h's panels.
  * Invariant: a tile's transformed values lie `step` elements apart, neighbouring tiles side by side. */
-#ifndef CNI_CPU_CONV_WINOGRAD_KERNELS_H
-#define CNI_CPU_CONV_WINOGRAD_KERNELS_H
+#ifndef CNI_CPU_CONV_WINOGRAD_ISA_H
+#define CNI_CPU_CONV_WINOGRAD_ISA_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { CNI_WINOGRAD_LANES = 16, CNI_WINOGRAD_ROWS = 8, CNI_WINOGRAD_FORMS = 4 };
+enum { CNI_WINOGRAD_LANES = 16, CNI_WINOGRAD_FORMS = 4 }; /* tiles of a run, at most */
 
 /* A plane of an image and where in it the first of `count` tiles lies, at most CNI_WINOGRAD_LANES of a row of tiles. */
 typedef struct cni_winograd_run {
@@ -24,7 +24,7 @@ typedef struct cni_winograd_kernels {
   void (*image)(const cni_winograd_run *r, float *v, int64_t step, const float *plane);
   /* The tiles' results from m, plus the bias. False when one is not finite. */
   bool (*result)(const cni_winograd_run *r, float *plane, const float *m, int64_t step, float bias);
-  /* u: weights of 3 x 3 contiguous taps, or of the taps in reverse; CNI_WINOGRAD_ROWS of them `row` elements apart.
+  /* u: weights of 3 x 3 contiguous taps, or of the taps in reverse; CNI_CONV_ROWS of them `row` elements apart.
    * Those of group g go behind at[g], after those of r others. */
   void (*weight)(float *u, const int64_t *at, int64_t r, const float *w, int64_t row, bool flipped);
   /* For the gradient of the weight, of forms that have one. v: the tiles of the result's gradient */
@@ -34,6 +34,8 @@ typedef struct cni_winograd_kernels {
   bool (*weight_back)(float *w, int64_t apart, const float *m, int64_t step, int64_t count);
 } cni_winograd_kernels;
 
-extern const cni_winograd_kernels cni_winograd_avx512[CNI_WINOGRAD_FORMS];
+#if defined(__x86_64__)
+extern const cni_winograd_kernels cni_winograd_avx2[CNI_WINOGRAD_FORMS], cni_winograd_avx512[CNI_WINOGRAD_FORMS];
+#endif
 
 #endif

@@ -1,11 +1,13 @@
-/* conv_im2col_kernels.h: columns for convolutions, by AVX-512 alone (other levels go by the direct kernels).
+/* conv_im2col_isa.h: columns for convolutions, by AVX2 and AVX-512 (others go by the direct kernels).
  *
  * Place in the flow: conv_im2col.c and conv_gemm.c ask for the columns of a run of windows. Invariant: row
  * (c, i, j) of the columns holds what tap (i, j) of every window sees of channel c, 0 outside the image. */
-#ifndef CNI_CPU_CONV_IM2COL_KERNELS_H
-#define CNI_CPU_CONV_IM2COL_KERNELS_H
+#ifndef CNI_CPU_CONV_IM2COL_ISA_H
+#define CNI_CPU_CONV_IM2COL_ISA_H
 
 #include <stdint.h>
+
+#include "backends/cpu/isa.h"
 
 enum { CNI_IM2COL_LANES = 16, CNI_IM2COL_TAPS = 16 }; /* windows of a run; taps along a row, at most */
 
@@ -22,6 +24,8 @@ typedef struct cni_im2col_kernels {
   void (*take)(const cni_im2col_run *r, float *to, int64_t pitch, const float *image);
 } cni_im2col_kernels;
 
-extern const cni_im2col_kernels cni_im2col_avx512;
+#if defined(__x86_64__)
+extern const cni_im2col_kernels cni_im2col_avx2, cni_im2col_avx512;
+#endif
 
 #endif

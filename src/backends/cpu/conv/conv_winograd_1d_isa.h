@@ -1,13 +1,15 @@
-/* conv_winograd_1d_kernels.h: the transforms of F(2, n) along rows, by AVX-512 alone (other levels go by the direct
+/* conv_winograd_1d_isa.h: the transforms of F(2, n) along rows, by AVX2 and AVX-512 (others go by the direct
  * kernels): tiles of results from four products instead of six.
  *
  * Place in the flow: conv_winograd_1d.c drives; the products between are conv_direct_isa.h's panels and outer
  * products. Invariant: tile t of a row are results 2 t and 2 t + 1. */
-#ifndef CNI_CPU_CONV_WINOGRAD_1D_KERNELS_H
-#define CNI_CPU_CONV_WINOGRAD_1D_KERNELS_H
+#ifndef CNI_CPU_CONV_WINOGRAD_1D_ISA_H
+#define CNI_CPU_CONV_WINOGRAD_1D_ISA_H
 
 #include <stdbool.h>
 #include <stdint.h>
+
+#include "backends/cpu/isa.h"
 
 /* Parts, and elements between tiles: at most. */
 enum { CNI_WINOGRAD_1D_LANES = 16, CNI_WINOGRAD_1D_PARTS = 40, CNI_WINOGRAD_1D_STEP = 8 };
@@ -40,6 +42,8 @@ typedef struct cni_winograd_1d_kernels {
                          int64_t count);
 } cni_winograd_1d_kernels;
 
-extern const cni_winograd_1d_kernels cni_winograd_1d_avx512;
+#if defined(__x86_64__)
+extern const cni_winograd_1d_kernels cni_winograd_1d_avx2, cni_winograd_1d_avx512;
+#endif
 
 #endif

@@ -1,14 +1,17 @@
-/* conv_im2col_kernels.c: columns of 16 windows at a time. See conv_im2col_kernels.h.
+/* conv_im2col_isa.c: columns of a vector of windows at a time. Compiled for AVX2 and AVX-512; empty for
+ * others. See conv_im2col_isa.h.
  *
  * Invariant: nothing outside the image is read. */
-#include "conv_im2col_kernels.h"
+#include "conv_im2col_isa.h"
+
+#if CNI_ISA_LEVEL > 0
 
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "backends/cpu/walk/avx512/lanes.h"
+#include "backends/cpu/walk/lanes.h"
 
-enum { LANES = CNI_IM2COL_LANES };
+enum { LANES = CNI_LANES };
 
 #if defined(__clang__)
 #define UNROLL _Pragma("clang loop unroll(full)")
@@ -22,20 +25,18 @@ enum { LANES = CNI_IM2COL_LANES };
 #endif
 
 /* Lanes l with 0 <= at + l * step < w. */
-static inline __mmask16 lanes_inside(int64_t at, int64_t step, int64_t w)
+static inline cni_lane_bits lanes_inside(int64_t at, int64_t step, int64_t w)
 {
-  __mmask16 end = cni_first_lanes((w - at + step - 1) / step);
-  return at >= 0 ? end : (__mmask16)(end & ~cni_first_lanes((-at + step - 1) / step));
+  cni_lane_bits end = cni_first_lanes((w - at + step - 1) / step);
+  return at >= 0 ? end : (cni_lane_bits)(end & ~cni_first_lanes((-at + step - 1) / step));
 }
 
 static inline __attribute__((always_inline)) void take_step(const cni_im2col_run *r, float *to, int64_t pitch,
                                                             const float *image, const int step)
 {
-  const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
-  const __m512i far = _mm512_mullo_epi32(_mm512_srli_epi32(even, 1), _mm512_set1_epi32((int)r->step));
-  const __mmask16 whole = cni_first_lanes(r->count);
+  const cni_lane_bits whole = cni_first_lanes(r->count);
   const int64_t kw = r->taps[1];
-  __mmask16 low[CNI_IM2COL_TAPS], high[CNI_IM2COL_TAPS];
+  cni_lane_bits low[CNI_IM2COL_TAPS], high[CNI_IM2COL_TAPS];
   for (int64_t j = 0; j < kw; j++) {
     int64_t at = r->x + j * r->tap_step[1];
     low[j] = lanes_inside(at, step ? 1 : r->step, r->w);
@@ -48,13 +49,12 @@ static inline __attribute__((always_inline)) void take_step(const cni_im2col_run
       bool there = y >= 0 && y < r->h;
       const float *at = image + (there ? y * r->row : 0) + r->x;
       for (int64_t j = 0; j < kw; j++, at += r->tap_step[1], to += pitch) {
-        __m512 v = _mm512_setzero_ps();
-        if (there && step == 1) v = _mm512_maskz_loadu_ps(low[j], at);
+        cni_lanes v = (cni_lanes){0};
+        if (there && step == 1) v = cni_load_lanes(low[j], at);
         else if (there && step == 2)
-          v = _mm512_permutex2var_ps(_mm512_maskz_loadu_ps(low[j], at), even,
-                                     _mm512_maskz_loadu_ps(high[j], at + LANES));
-        else if (there) v = _mm512_mask_i32gather_ps(v, low[j], far, at, 4);
-        _mm512_mask_storeu_ps(to, whole, v);
+          v = cni_evens(cni_load_lanes(low[j], at), cni_load_lanes(high[j], at + LANES));
+        else if (there) v = cni_gather_lanes(low[j], at, (int)r->step);
+        cni_store_lanes(to, whole, v);
       }
     }
 }
@@ -63,10 +63,8 @@ static inline __attribute__((always_inline)) void take_step(const cni_im2col_run
 static inline __attribute__((always_inline)) void take_pairs(const cni_im2col_run *r, float *to, int64_t pitch,
                                                              const float *image, const int kw)
 {
-  const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
-  const __m512i odd = _mm512_add_epi32(even, _mm512_set1_epi32(1));
-  const __mmask16 whole = cni_first_lanes(r->count);
-  __mmask16 low[4], high[4];
+  const cni_lane_bits whole = cni_first_lanes(r->count);
+  cni_lane_bits low[4], high[4];
   for (int j = 0; j < (kw + 1) / 2; j++) {
     low[j] = lanes_inside(r->x + 2 * j, 1, r->w);
     high[j] = lanes_inside(r->x + 2 * j + LANES, 1, r->w);
@@ -77,20 +75,21 @@ static inline __attribute__((always_inline)) void take_pairs(const cni_im2col_ru
     for (int64_t i = 0; i < kh; i++, at += down, to += kw * pitch) {
       int64_t y = r->y + i * r->tap_step[0];
       if (y < 0 || y >= r->h) {
-        for (int j = 0; j < kw; j++) _mm512_mask_storeu_ps(to + j * pitch, whole, _mm512_setzero_ps());
+        for (int j = 0; j < kw; j++) cni_store_lanes(to + j * pitch, whole, (cni_lanes){0});
         continue;
       }
       UNROLL for (int j = 0; j < kw; j += 2)
       {
-        __m512 a = _mm512_maskz_loadu_ps(low[j / 2], at + j), b = _mm512_maskz_loadu_ps(high[j / 2], at + j + LANES);
-        _mm512_mask_storeu_ps(to + j * pitch, whole, _mm512_permutex2var_ps(a, even, b));
-        if (j + 1 < kw) _mm512_mask_storeu_ps(to + (j + 1) * pitch, whole, _mm512_permutex2var_ps(a, odd, b));
+        cni_lanes a = cni_load_lanes(low[j / 2], at + j), b = cni_load_lanes(high[j / 2], at + j + LANES);
+        cni_store_lanes(to + j * pitch, whole, cni_evens(a, b));
+        if (j + 1 < kw) cni_store_lanes(to + (j + 1) * pitch, whole, cni_odds(a, b));
       }
     }
   }
 }
 
-static void take(const cni_im2col_run *r, float *to, int64_t pitch, const float *image)
+/* Of up to LANES windows. */
+static void take_lanes(const cni_im2col_run *r, float *to, int64_t pitch, const float *image)
 {
   if (r->step == 2 && r->tap_step[1] == 1 && r->taps[1] == 3) take_pairs(r, to, pitch, image, 3);
   else if (r->step == 2 && r->tap_step[1] == 1 && r->taps[1] == 7) take_pairs(r, to, pitch, image, 7);
@@ -99,4 +98,15 @@ static void take(const cni_im2col_run *r, float *to, int64_t pitch, const float 
   else take_step(r, to, pitch, image, 0);
 }
 
-const cni_im2col_kernels cni_im2col_avx512 = {take};
+static void take(const cni_im2col_run *r, float *to, int64_t pitch, const float *image)
+{
+  cni_im2col_run some = *r;
+  for (int64_t at = 0; at < r->count; at += LANES, some.x += LANES * r->step) {
+    some.count = r->count - at < LANES ? r->count - at : LANES;
+    take_lanes(&some, to + at, pitch, image);
+  }
+}
+
+const cni_im2col_kernels CNI_ISA_NAME(cni_im2col) = {take};
+
+#endif
