@@ -186,18 +186,23 @@ static int added_vjp(cn_vjp *v, cn_tensor *(*times)(cn_tensor *, cn_tensor *))
 static int addmm_vjp(cn_vjp *v) { return added_vjp(v, cn_mm); }
 static int baddbmm_vjp(cn_vjp *v) { return added_vjp(v, cn_bmm); }
 
-/* beta 0 means that input is not looked at, so that its NaNs do not spread. */
-static int added_decompose(cn_call *c, cn_tensor *(*times)(cn_tensor *, cn_tensor *))
+/* beta 0 means that input is not looked at, so that its NaNs do not spread. 16-bit floats are rounded once, at the
+ * end. */
+static int added_decompose(cn_call *c, cn_tensor *(*times)(cn_tensor *, cn_tensor *),
+                           cn_tensor *(*times_wide)(cn_tensor *, cn_tensor *, cn_dtype))
 {
-  bool whole = !cni_dtype_is_float(c->in[0]->d.dtype);
+  const int type = c->in[0]->d.dtype;
+  const bool whole = !cni_dtype_is_float(type), half = cni_is_half(type);
   double beta = cni_arg_float(c->args, BETA), alpha = cni_arg_float(c->args, ALPHA);
   if (whole) beta = trunc(beta), alpha = trunc(alpha);
-  cn_tensor *product = scaled(times(c->in[1], c->in[2]), alpha);
-  c->out[0] = beta == 0 ? product : cn_add(scaled(c->in[0], beta), product);
+  cn_tensor *product = half ? times_wide(c->in[1], c->in[2], CN_F32) : times(c->in[1], c->in[2]);
+  product = scaled(product, alpha);
+  if (beta != 0) product = cn_add(scaled(half ? cn_cast(c->in[0], CN_F32) : c->in[0], beta), product);
+  c->out[0] = cni_in_type(product, type);
   return cn_err();
 }
-static int addmm_decompose(cn_call *c) { return added_decompose(c, cn_mm); }
-static int baddbmm_decompose(cn_call *c) { return added_decompose(c, cn_bmm); }
+static int addmm_decompose(cn_call *c) { return added_decompose(c, cn_mm, cn_mm_dtype); }
+static int baddbmm_decompose(cn_call *c) { return added_decompose(c, cn_bmm, cn_bmm_dtype); }
 
 /* ---- linear: x W^T + b ---- */
 

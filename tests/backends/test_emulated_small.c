@@ -44,6 +44,36 @@ static void products(void **state)
   cn_scope_end(s);
 }
 
+/* What is added to a product of 16-bit floats is added before the only rounding: the sum may be far smaller. */
+static void added_products(void **state)
+{
+  (void)state;
+  need_device();
+  static const cn_dtype types[] = {CN_F16, CN_BF16};
+  cn_seed(19);
+  for (int i = 0; i < 2; i++) {
+    cn_scope *s = cn_scope_begin();
+    const double unit = types[i] == CN_F16 ? 0x1p-11 : 0x1p-8;
+    cn_tensor *a = cn_cast(cn_randn(CN_SHAPE(3, 20, 40)), types[i]);
+    cn_tensor *b = cn_cast(cn_randn(CN_SHAPE(3, 40, 24)), types[i]);
+    cn_tensor *wide = cn_bmm(cn_cast(a, CN_F64), cn_cast(b, CN_F64));
+    cn_tensor *in = cn_cast(cn_neg(wide), types[i]), *ga = there(a), *gb = there(b), *gin = there(in);
+    cn_tensor *want[3] = {cn_add(wide, cn_cast(in, CN_F64)), cn_add(cn_mul(wide, cn_num(2)), cn_cast(in, CN_F64))};
+    want[2] = cn_select(want[0], 0, 1);
+    cn_tensor *have[] = {cn_baddbmm(gin, ga, gb), cn_baddbmm(gin, ga, gb, .alpha = 2),
+                         cn_addmm(cn_select(gin, 0, 1), cn_select(ga, 0, 1), cn_select(gb, 0, 1))};
+    for (int j = 0; j < 3; j++) {
+      assert_int_equal(cn_dtype_of(have[j]), types[i]);
+      cn_tensor *off = cn_abs(cn_sub(cn_cast(cn_to_device(have[j], CN_CPU), CN_F64), want[j]));
+      cn_tensor *most = cn_add(cn_mul(cn_abs(want[j]), cn_num(unit)), cn_num(5e-5));
+      const double beyond = cn_item(cn_max(cn_sub(off, most)));
+      if (!(beyond <= 0)) fail_msg("sum %d in %s: %g beyond a rounding", j, cn_dtype_name(types[i]), beyond);
+    }
+    close_to("bmm into float32", wide, cn_bmm_dtype(ga, gb, CN_F32), 1e-5);
+    cn_scope_end(s);
+  }
+}
+
 /* Losses of few rows, by one block, and of many; of rows for a warp each and for a block. */
 static void losses(void **state)
 {
@@ -276,6 +306,7 @@ int main(int argc, char **argv)
 {
   if (argc > 0) emulate(argv);
   const struct CMUnitTest tests[] = {cmocka_unit_test(products), cmocka_unit_test(losses), cmocka_unit_test(first_few),
+                                     cmocka_unit_test(added_products),
                                      cmocka_unit_test(joined_updates), cmocka_unit_test(skipped_updates),
                                      cmocka_unit_test(scaling), cmocka_unit_test(compiled_scaling)};
   return cmocka_run_group_tests(tests, find_emulated, NULL);

@@ -37,7 +37,7 @@ int cni_cuda_gemm_plain(cni_cuda_device *d, const char *name, cni_cuda_gemm *g, 
 
 /* ---- the kernels ---- */
 
-/* mm(a (m, k), b (k, n)); bmm with a batch in front. */
+/* mm(a (m, k), b (k, n)); bmm with a batch in front; mm_dtype and bmm_dtype likewise, of 16-bit floats into float32. */
 static cni_cuda_gemm product_of(const cn_desc *a, const cn_desc *b, const cn_desc *y)
 {
   int i = a->ndim - 2, j = i + 1;
@@ -53,15 +53,16 @@ static int mm_with(cn_call *c, bool small)
 {
   const cn_desc *a = cn_desc_of(c->in[0]), *b = cn_desc_of(c->in[1]), *y = cn_desc_of(c->out[0]);
   const char *name = cni_cuda_host->op_name(c->op);
-  if (!cni_cuda_known(y->dtype) || a->dtype != y->dtype || b->dtype != y->dtype)
+  bool widens = y->dtype == CN_F32 && (a->dtype == CN_F16 || a->dtype == CN_BF16);
+  if (!cni_cuda_known(y->dtype) || (a->dtype != y->dtype && !widens) || b->dtype != a->dtype)
     return cni_cuda_refuse(c, "not for these types");
   if (y->numel == 0) return CN_OK;
   cni_cuda_gemm g = product_of(a, b, y);
-  if (small && !cni_cuda_gemm_is_small(&g, y->dtype)) return cni_cuda_refuse(c, "not a small product of floats");
+  if (small && !cni_cuda_gemm_is_small(&g, a->dtype)) return cni_cuda_refuse(c, "not a small product of floats");
   cni_cuda_device *d = cni_cuda_of(c);
   if (!d) return CN_ERR_DEVICE;
-  return small ? cni_cuda_gemm_small(d, name, &g, y->dtype, y->dtype)
-               : cni_cuda_gemm_plain(d, name, &g, y->dtype, y->dtype);
+  return small ? cni_cuda_gemm_small(d, name, &g, a->dtype, y->dtype)
+               : cni_cuda_gemm_plain(d, name, &g, a->dtype, y->dtype);
 }
 static int mm_small(cn_call *c) { return mm_with(c, true); }
 static int mm_plain(cn_call *c) { return mm_with(c, false); }
@@ -88,11 +89,15 @@ static int linear_small(cn_call *c)
 const cn_kernel cni_cuda_small_product_kernels[] = {
     {"mm", "small", mm_small},
     {"bmm", "small", mm_small},
+    {"mm_dtype", "small", mm_small},
+    {"bmm_dtype", "small", mm_small},
     {"linear", "small", linear_small},
     {NULL, NULL, NULL},
 };
 const cn_kernel cni_cuda_plain_product_kernels[] = {
     {"mm", "gemm.cu", mm_plain},
     {"bmm", "gemm.cu", mm_plain},
+    {"mm_dtype", "gemm.cu", mm_plain},
+    {"bmm_dtype", "gemm.cu", mm_plain},
     {NULL, NULL, NULL},
 };

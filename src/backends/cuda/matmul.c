@@ -390,8 +390,8 @@ static int multiply(cni_cuda_device *d, const char *name, kind what, const matri
 static int multiply_for(cn_call *c, cni_cuda_device *d, const matrix *a, const matrix *b, const matrix *out,
                         int64_t batch, besides more)
 {
-  int dtype = cn_desc_of(c->out[0])->dtype;
-  int status = multiply(d, cni_cuda_host->op_name(c->op), (kind){dtype, dtype, 1}, a, b, out, batch, more);
+  const kind what = {cn_desc_of(c->in[0])->dtype, cn_desc_of(c->out[0])->dtype, 1};
+  int status = multiply(d, cni_cuda_host->op_name(c->op), what, a, b, out, batch, more);
   return status == CN_REFUSED ? cni_cuda_refuse(c, "cuBLASLt knows no way for these shapes") : status;
 }
 
@@ -419,7 +419,7 @@ static int all_zero(cn_call *c, cni_cuda_device *d)
   return cni_cuda_copy_desc(d, cni_cuda_host->op_name(c->op), cn_desc_of(c->out[0]), &value);
 }
 
-/* mm(a (m, k), b (k, n)); bmm with a batch in front. */
+/* mm(a (m, k), b (k, n)); bmm with a batch in front; mm_dtype and bmm_dtype likewise, of 16-bit floats into float32. */
 static int mm_with(cn_call *c, besides more)
 {
   const cn_desc *ad = cn_desc_of(c->in[0]), *bd = cn_desc_of(c->in[1]), *od = cn_desc_of(c->out[0]);
@@ -523,6 +523,8 @@ int cni_cuda_multiply(cni_cuda_device *d, const char *name, const cni_cuda_produ
 const cn_kernel cni_cuda_matmul_kernels[] = {
     {"mm", "cublaslt", mm_kernel},
     {"bmm", "cublaslt", mm_kernel},
+    {"mm_dtype", "cublaslt", mm_kernel},
+    {"bmm_dtype", "cublaslt", mm_kernel},
     {"linear", "linear_step.cu", cni_cuda_linear_few},
     {"linear", "cublaslt", linear_kernel},
     {"linear_gelu", "cublaslt", linear_gelu_kernel},
