@@ -54,6 +54,7 @@ static void **body_arguments;
 static char rooms[MOST_THREADS / 32][32][16];
 static _Alignas(64) char dynamic_shared[DYNAMIC];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t known = PTHREAD_MUTEX_INITIALIZER; /* of functions: many threads load code */
 
 EXPORT void *simt_dynamic_shared(void) { return dynamic_shared; }
 EXPORT void *simt_warp_room(unsigned lane) { return rooms[current / 32][lane]; }
@@ -151,7 +152,13 @@ static struct asked *asked_by(CUfunction f)
   asked[i].f = f;
   return &asked[i];
 }
-static bool may_have(CUfunction f, size_t bytes) { return bytes <= OWN_DYNAMIC || bytes <= asked_by(f)->bytes; }
+static bool may_have(CUfunction f, size_t bytes)
+{
+  pthread_mutex_lock(&known);
+  bool may = bytes <= OWN_DYNAMIC || bytes <= asked_by(f)->bytes;
+  pthread_mutex_unlock(&known);
+  return may;
+}
 
 static CUresult run_launch(const launch *l)
 {
@@ -207,9 +214,12 @@ static struct {
 
 static size_t argument_size(CUfunction f)
 {
-  for (int i = nfunctions - 1; i >= 0; i--)
-    if (functions[i].f == f) return functions[i].size;
-  return 0;
+  size_t size = 0;
+  pthread_mutex_lock(&known);
+  for (int i = nfunctions - 1; i >= 0 && !size; i--)
+    if (functions[i].f == f) size = functions[i].size;
+  pthread_mutex_unlock(&known);
+  return size;
 }
 
 void simt_catch_up(void); /* simt_memory.c */
@@ -445,7 +455,9 @@ EXPORT CUresult cuFuncSetAttribute(CUfunction f, CUfunction_attribute a, int val
 {
   if (a != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES) return CUDA_SUCCESS;
   if (value > MOST_DYNAMIC) return CUDA_ERROR_INVALID_VALUE;
+  pthread_mutex_lock(&known);
   asked_by(f)->bytes = (size_t)value;
+  pthread_mutex_unlock(&known);
   return CUDA_SUCCESS;
 }
 
@@ -483,10 +495,15 @@ EXPORT CUresult cuModuleGetFunction(CUfunction *f, CUmodule module, const char *
   if (!*f) *f = dlsym(module, name);
   snprintf(entry, sizeof entry, "%s_size", name);
   const unsigned long *size = dlsym(module, entry);
-  if (!*f || !size || nfunctions == MOST_FUNCTIONS) return CUDA_ERROR_NOT_FOUND;
-  functions[nfunctions].f = *f;
-  functions[nfunctions++].size = *size;
-  return CUDA_SUCCESS;
+  if (!*f || !size) return CUDA_ERROR_NOT_FOUND;
+  pthread_mutex_lock(&known);
+  bool room = nfunctions < MOST_FUNCTIONS;
+  if (room) {
+    functions[nfunctions].f = *f;
+    functions[nfunctions++].size = *size;
+  }
+  pthread_mutex_unlock(&known);
+  return room ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
 }
 
 /* ---- NVRTC ---- */
