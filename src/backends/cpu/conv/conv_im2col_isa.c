@@ -19,11 +19,6 @@ enum { LANES = CNI_LANES };
 #define UNROLL _Pragma("GCC unroll 8")
 #endif
 
-/* Without optimisation gcc's gather is a macro whose mask changes its sign on the way. */
-#if defined(__GNUC__) && !defined(__clang__) && !defined(__OPTIMIZE__)
-#pragma GCC diagnostic ignored "-Wsign-conversion"
-#endif
-
 /* Lanes l with 0 <= at + l * step < w. */
 static inline cni_lane_bits lanes_inside(int64_t at, int64_t step, int64_t w)
 {

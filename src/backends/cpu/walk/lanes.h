@@ -84,12 +84,16 @@ static inline bool cni_all_finite(cni_lanes v)
   return !_mm512_fpclass_ps_mask(v, NOT_FINITE);
 }
 
+/* Without optimisation gcc's gather is a macro whose mask changes its sign on the way. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wsign-conversion"
 /* p[l * step] of lanes with a bit. */
 static inline cni_lanes cni_gather_lanes(cni_lane_bits bits, const float *p, int step)
 {
   const __m512i l = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
   return _mm512_mask_i32gather_ps(_mm512_setzero_ps(), bits, _mm512_mullo_epi32(l, _mm512_set1_epi32(step)), p, 4);
 }
+#pragma GCC diagnostic pop
 
 #else
 
