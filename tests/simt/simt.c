@@ -475,7 +475,8 @@ EXPORT CUresult cuModuleLoadData(CUmodule *module, const void *image)
   char name[256]; /* one of its own: the loader knows libraries by name */
   temporary(name, sizeof name);
   if (memcmp(image, ELFMAG, SELFMAG) != 0) return CUDA_ERROR_INVALID_IMAGE;
-  if (simt_counts.held + MODULE > simt_counts.memory) return CUDA_ERROR_OUT_OF_MEMORY;
+  size_t held = __atomic_load_n(&simt_counts.held, __ATOMIC_RELAXED);
+  if (held + MODULE > simt_counts.memory) return CUDA_ERROR_OUT_OF_MEMORY;
   size_t size = head->e_shoff + (size_t)head->e_shnum * head->e_shentsize;
   int file = mkstemp(name);
   FILE *f = file >= 0 ? fdopen(file, "wb") : NULL;

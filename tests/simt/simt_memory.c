@@ -92,7 +92,7 @@ EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *p, size_t n)
   bool fits = simt_counts.held + n <= simt_counts.memory;
   char *block = fits ? aligned_alloc(HEAD, HEAD + (n + HEAD - 1) / HEAD * HEAD) : NULL;
   if (block) {
-    simt_counts.held += n;
+    __atomic_add_fetch(&simt_counts.held, n, __ATOMIC_RELAXED); /* modules look at it without the lock */
     simt_counts.allocs++;
   }
   pthread_mutex_unlock(&lock);
@@ -110,7 +110,7 @@ EXPORT CUresult cuMemFree_v2(CUdeviceptr p)
   simt_catch_up();
   memcpy(&n, block, sizeof n);
   pthread_mutex_lock(&lock);
-  simt_counts.held -= n;
+  __atomic_sub_fetch(&simt_counts.held, n, __ATOMIC_RELAXED);
   simt_counts.frees++;
   pthread_mutex_unlock(&lock);
   free(block);
