@@ -57,13 +57,13 @@ static int run_plain(cn_call *c, const cni_cuda_conv *v)
   const cn_desc *out = tensors[v->kind];
   if (!cni_cuda_known(out->dtype)) return cni_cuda_refuse(c, "a type for storage only");
   if (out->numel == 0) return CN_OK;
-  if (v->x->shape[2] * v->x->shape[3] > INT32_MAX || v->y->shape[2] * v->y->shape[3] > INT32_MAX)
+  job j = describe(v);
+  if (j.h * j.width > INT32_MAX || j.oh * j.ow > INT32_MAX)
     return cni_cuda_refuse(c, "an image of more than 2^31 pixels");
   int status = v->b ? cni_cuda_take(&b, d, name, v->b, out->dtype) : CN_OK;
   for (int i = 0; i < 3 && !status; i++)
     status = i == (int)v->kind ? cni_cuda_room(&o[i], d, name, out, 0)
                                : cni_cuda_take(&o[i], d, name, tensors[i], out->dtype);
-  job j = describe(v);
   j.y = o[0].data, j.x = o[1].data, j.w = o[2].data, j.b = b.data;
   cni_cuda_code code = {.file = "conv.cu", .entry = entries[v->kind], .types = {out->dtype}};
   cni_cuda_grid grid = cni_cuda_grid_for(d, out->numel);
