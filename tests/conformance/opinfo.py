@@ -94,6 +94,7 @@ def worker(options, entries, tasks, answers, place_at):
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     checks.quiet()
     translate.Translator.device = options.device
+    torch.cuda.is_available = lambda: False     # samples that ask for a GPU of torch's own would leave the oracle's CPU
     torch.set_num_threads(1)
     module = load(options.module)
 
