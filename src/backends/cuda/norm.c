@@ -22,11 +22,12 @@ typedef struct job {
   void *sum, *mean, *rstd, *partial, *gw, *gb;
   int64_t rows, n, piece, pieces;
   double eps;
-  int32_t stash, unused;
+  int32_t stash, laid;
 } job;
 
 /* Bits of FORM there. */
-enum { WEIGHT = 2, BIAS = 4, ADDS = 8 };
+enum { WEIGHT = 2, BIAS = 4, ADDS = 8, LAID = 1 << 10 };
+enum { MOST_LAID = 32 << 10 }; /* bytes of a block's weights in shared memory */
 
 typedef struct call {
   cni_cuda_device *d;
@@ -71,6 +72,19 @@ static void take_turns(const call *c, const job *j, cni_cuda_rows *r, int inputs
 
 static bool is_even(const cni_cuda_rows *r) { return r->form & CNI_ROWS_EVEN; }
 
+/* Rows that packs are taken apart for begin alike in a block: there are as many blocks as that takes, and weights are
+ * laid out for them in shared memory. */
+static void make_alike(const call *c, job *j, cni_cuda_rows *r)
+{
+  int64_t alike = 16 / (int64_t)cn_element_size(c->x_type);
+  if (is_even(r) || !r->packs) return;
+  int64_t bytes = cni_cuda_rows_packs(r) * alike * (int64_t)cn_element_size(c->w_type) * ((j->w != NULL) + (j->b != NULL));
+  j->laid = (int32_t)r->grid.shared;
+  if (bytes && bytes <= MOST_LAID && cni_cuda_rows_beside(r, c->d, bytes)) r->form |= LAID;
+  bool few = r->grid.x < c->d->units || r->grid.x < alike;
+  r->grid.x = (few ? r->grid.x + alike - 1 : r->grid.x) / alike * alike;
+}
+
 static int launch_rows(const call *c, job *j, const char *entry, cni_cuda_rows r)
 {
   cni_cuda_code code = code_of(c, entry);
@@ -109,6 +123,7 @@ static int launch_forward(const call *k, job *j)
   cni_cuda_rows r = plan(k, j, 1);
   int resident = is_even(&r) || r.packs <= 0 ? RESIDENT : LEAN_RESIDENT;
   if (asks(k)) take_turns(k, j, &r, k->adds && r.packs ? 2 : 1, resident);
+  make_alike(k, j, &r);
   return launch_rows(k, j, "norm_forward", r);
 }
 
@@ -211,8 +226,7 @@ static int all_at_once(const call *k, job *j, cni_cuda_rows r)
     resident = lean ? FEW_RESIDENT : LEAST_RESIDENT;
   }
   take_turns(k, j, &r, 2, resident);
-  int64_t alike = 16 / (int64_t)cn_element_size(k->x_type); /* see backward_rows there */
-  if (!is_even(&r)) r.grid.x = r.grid.x < alike ? alike : r.grid.x / alike * alike;
+  make_alike(k, j, &r);
   j->pieces = r.grid.x;
   size_t bytes = partial_bytes(k, j);
   j->partial = cni_cuda_scratch(k->d, k->name, bytes);
@@ -231,6 +245,7 @@ static int launch_backward(const call *k, job *j)
     cni_cuda_rows r = plan(k, j, 2);
     if (sums && r.packs) return all_at_once(k, j, r);
     take_turns(k, j, &r, 2, r.packs > 0 ? FEW_RESIDENT : LEAN_RESIDENT);
+    make_alike(k, j, &r);
     status = launch_rows(k, j, "norm_backward", r);
   }
   return !status && sums ? affine(k, j) : status;

@@ -61,18 +61,41 @@ cni_cuda_rows cni_cuda_rows_plan(int64_t rows, int64_t n, int from, int to, int 
   return r;
 }
 
+static int64_t lanes_of(const cni_cuda_rows *r) { return WARP >> (r->form >> LANES_BIT & 7); }
+
+int64_t cni_cuda_rows_packs(const cni_cuda_rows *r)
+{
+  return (int64_t)abs(r->packs) * (r->packs > 0 ? lanes_of(r) : r->grid.threads);
+}
+
+/* As many blocks as multiprocessors have room for at once, of `blocks` each. */
+static void limit_blocks(cni_cuda_rows *r, const cni_cuda_device *d, int64_t blocks)
+{
+  if (r->grid.shared) blocks = least(blocks, (int64_t)(UNIT_MOST / (r->grid.shared + BESIDES)));
+  r->grid.rooms = r->grid.shared > 0;
+  r->grid.x = least(r->grid.x, (int64_t)d->units * blocks);
+}
+
+bool cni_cuda_rows_beside(cni_cuda_rows *r, const cni_cuda_device *d, int64_t bytes)
+{
+  bool turns = r->grid.rooms;
+  if ((int64_t)r->grid.shared + bytes > STASH_MOST) return false;
+  r->grid.shared += (size_t)bytes;
+  r->grid.rooms = true;
+  if (turns) limit_blocks(r, d, MOST_BLOCKS / d->units);
+  return true;
+}
+
 void cni_cuda_rows_ahead(cni_cuda_rows *r, const cni_cuda_device *d, int inputs, int64_t bytes, int place, int resident)
 {
   int64_t blocks = resident > r->grid.threads ? resident / r->grid.threads : 1;
   if (r->packs) {
-    int64_t lanes = WARP >> (r->form >> LANES_BIT & 7), groups = r->packs > 0 ? r->grid.threads / lanes : 1;
+    int64_t groups = r->packs > 0 ? r->grid.threads / lanes_of(r) : 1;
     int64_t ahead = bytes ? least(parts(UNDER_WAY, groups * blocks * bytes), MOST_AHEAD) : 0;
     int64_t slot = (int64_t)abs(r->packs) * r->grid.threads * place * inputs;
     while (ahead && slot * (ahead + 1) > STASH_MOST) ahead--;
     r->form |= (int)ahead << AHEAD_BIT;
     r->grid.shared = ahead ? (size_t)(slot * (ahead + 1)) : 0;
   }
-  if (r->grid.shared) blocks = least(blocks, (int64_t)(UNIT_MOST / (r->grid.shared + BESIDES)));
-  r->grid.rooms = r->grid.shared > 0;
-  r->grid.x = least(r->grid.x, (int64_t)d->units * blocks);
+  limit_blocks(r, d, blocks);
 }

@@ -21,5 +21,10 @@ cni_cuda_rows cni_cuda_rows_plan(int64_t rows, int64_t n, int from, int to, int 
  * is `resident` threads, as the kernel's bounds have it. bytes: of a row of all inputs; place: of a pack. */
 void cni_cuda_rows_ahead(cni_cuda_rows *r, const cni_cuda_device *d, int inputs, int64_t bytes, int place,
                          int resident);
+/* Packs that the threads of a group keep of a row. */
+int64_t cni_cuda_rows_packs(const cni_cuda_rows *r);
+/* Takes so many bytes of shared memory more in each block, behind what it has; of blocks that take rows in turn there
+ * are fewer then. False: there is no room. */
+bool cni_cuda_rows_beside(cni_cuda_rows *r, const cni_cuda_device *d, int64_t bytes);
 
 #endif

@@ -12,8 +12,8 @@
 #include "rows.cuh"
 
 enum norm_kind { layer, rms };
-/* Has it weights, a bias, something that is added (to x, or to its gradient)? */
-enum { WEIGHT = FORM >> 1 & 1, BIAS = FORM >> 2 & 1, ADDS = FORM >> 3 & 1 };
+/* Has it weights, a bias, something that is added (to x, or to its gradient)? Are weights laid out for the rows? */
+enum { WEIGHT = FORM >> 1 & 1, BIAS = FORM >> 2 & 1, ADDS = FORM >> 3 & 1, LAID = FORM >> 10 & 1 };
 
 typedef wide_of<T0>::type A;
 enum { V = 16 / sizeof(T0) };
@@ -30,8 +30,18 @@ struct norm_job {
   T1 *gw, *gb;       /* (n) or NULL */
   i64 rows, n, piece, pieces;
   f64 eps;
-  i32 stash, unused;
+  i32 stash, laid;   /* laid: bytes of shared memory in front of weights that are laid out */
 };
+
+/* Where packs are taken apart a block's rows begin alike: they are V apart, and so are those of neighbouring blocks, of
+ * which there are a multiple of V. So a thread keeps to its columns. */
+#define ALIKE (!EVEN && N != 0)
+#define EACH_OWN_ROW(row, slot, rows) EACH_ROW_FROM(first_row(), IN_WARP * (ALIKE ? V : 1), row, slot, rows)
+FN i64 first_row()
+{
+  const i64 groups = ROW_STEP / gridDim.x, group = FIRST_ROW - (i64)blockIdx.x * groups;
+  return ALIKE ? blockIdx.x % V + V * (blockIdx.x / V * groups + group) : FIRST_ROW;
+}
 
 /* 1 / the root; of 16-bit rows the processor's own, which is right to 22 bits. */
 FN f32 inverse_root(f32 v)
@@ -58,12 +68,12 @@ FN int inside(place at, place n)
 /* Of a pack: the sum of squared distances from `mean`. */
 FN A distances(const pack<T0, V> &e, A mean, place at, place n, bool edge)
 {
+  const u32 own = !edge || WHOLE(at, n) ? ~0u : EVEN ? 0 : those_inside<V>(at, n);
   A sum = 0;
-  const bool whole = !edge || WHOLE(at, n);
 #pragma unroll
   for (int i = 0; i < V; i++) {
-    const A d = get(e.v[i]) - mean;
-    sum += whole || (at + i >= 0 && at + i < n) ? d * d : (A)0;
+    const A d = own >> i & 1 ? get(e.v[i]) - mean : (A)0;
+    sum += d * d;
   }
   return sum;
 }
@@ -88,11 +98,31 @@ template <class T> FN pack<T, V> shifted(const pack<T, V> &first, const pack<T, 
   return out;
 }
 
-/* The pack of weights or biases at `at` of a row that begins `shift` behind a pack: of the two packs it lies in. late,
- * edge: of the row's pack. What is not the row's is some other weight, or 0. */
-FN pack<T1, V> weights_at(const T1 *w, place at, int shift, place n, bool late, bool edge)
+/* Weights or biases in shared memory as the packs of the block's rows want them, with zeros around them. */
+FN void lay_out(pack<T1, V> *to, const T1 *w, i64 n)
 {
-  if (EVEN || APART) return load_pack<T1, V>(w, at, n, put<T1>(0), edge);
+  const int shift = shift_of<V>(first_row(), n);
+  for (int i = threadIdx.x; i < KEPT * GROUP * V; i += THREADS)
+    ((T1 *)to)[i] = i >= shift && i - shift < n ? w[i - shift] : put<T1>(0);
+}
+/* Where they lie: weights, then biases. */
+FN pack<T1, V> *lay_out_all(const norm_job &p, char *room)
+{
+  pack<T1, V> *const laid = (pack<T1, V> *)(room + p.laid);
+  if (!LAID) return 0;
+  if (WEIGHT) lay_out(laid, p.w, p.n);
+  if (BIAS) lay_out(laid + WEIGHT * KEPT * GROUP, p.b, p.n);
+  __syncthreads();
+  return laid;
+}
+
+/* The weights or biases of pack k, which is at `at`, of a row that begins `shift` behind a pack: as they are laid out,
+ * or of the two packs they lie in. What is not the row's is some other weight, or 0. */
+FN pack<T1, V> weights_at(const T1 *w, const pack<T1, V> *laid, int k, place at, int shift, place n)
+{
+  const bool late = LATE(k);
+  if (LAID) return laid[k * GROUP + GROUP_LANE];
+  if (EVEN || APART) return load_pack<T1, V>(w, at, n, put<T1>(0), EDGE(k));
   const int by = (V - shift) & (V - 1);
   const place first = at - by;
   if (late && first + 2 * V > n) { /* the last ones, by element */
@@ -188,7 +218,8 @@ FN void statistics(kept<T0, V> &row, A sum, A count, A &mean, A &rstd, const nor
   rstd = inverse_root(sum * inverse + (A)p.eps);
 }
 
-FN void forward_row(const norm_job &p, i64 r, kept<T0, V> &row, kept<T2, V> &other, const kept<T0, V> &next)
+FN void forward_row(const norm_job &p, i64 r, kept<T0, V> &row, kept<T2, V> &other, const kept<T0, V> &next,
+                    const pack<T1, V> *laid)
 {
   A sum = 0, count = 0, mean, rstd;
 #pragma unroll
@@ -216,8 +247,8 @@ FN void forward_row(const norm_job &p, i64 r, kept<T0, V> &row, kept<T2, V> &oth
     const pack<T0, V> e = last_read(row, next, k);
     if (LATE(k) && at >= row.n) continue;
     pack<T1, V> w, b;
-    if (WEIGHT) w = weights_at(p.w, at, row.shift, row.n, LATE(k), EDGE(k));
-    if (BIAS) b = weights_at(p.b, at, row.shift, row.n, LATE(k), EDGE(k));
+    if (WEIGHT) w = weights_at(p.w, laid, k, at, row.shift, row.n);
+    if (BIAS) b = weights_at(p.b, laid + WEIGHT * KEPT * GROUP, k, at, row.shift, row.n);
     A v[V];
 #pragma unroll
     for (int i = 0; i < V; i++) {
@@ -235,14 +266,15 @@ KERNEL(norm_forward, norm_job)
 {
   DYNAMIC_SHARED(char, room);
   const bool both = ADDS && AHEAD;
-  for (int a = 0; a < ASKED; a++) ask_rows(p, FIRST_ROW + a * ROW_STEP, a, room, both);
-  EACH_ROW(r, slot, p.rows)
+  for (int a = 0; a < ASKED; a++) ask_rows(p, first_row() + a * ROW_STEP, a, room, both);
+  const pack<T1, V> *const laid = lay_out_all(p, room);
+  EACH_OWN_ROW(r, slot, p.rows)
   {
     if (N) ask_rows(p, r + AHEAD * ROW_STEP, SLOT_AHEAD(slot), room, both);
     portions_arrive<AHEAD>();
     kept<T0, V> row = x_row(p, r, slot, room), next = x_row(p, r + ROW_STEP, slot, room);
     kept<T2, V> other = g_row(p, r, slot, room, both);
-    forward_row(p, r, row, other, next);
+    forward_row(p, r, row, other, next, laid);
     if (!N) portion_ends();
   }
 }
@@ -264,11 +296,10 @@ template <bool SUMS> struct column_sums {
   A w[PACKS_OF][V], b[PACKS_OF][V];
 };
 
-/* Adds up the block's warps where each has rows of its own, and stores the block's piece. All of its rows begin alike, so
- * a thread has kept to its columns. */
+/* Adds up the block's warps where each has rows of its own, and stores the block's piece. */
 FN void store_sums(const norm_job &p, const column_sums<true> &s)
 {
-  const int shift = shift_of<V>(blockIdx.x % V, p.n);
+  const int shift = shift_of<V>(first_row(), p.n);
   __shared__ A room[N > 0 ? THREADS / 32 : 1][N > 0 ? LANES * V : 1];
 #pragma unroll
   for (int k = 0; k < KEPT; k++) {
@@ -331,7 +362,7 @@ FN spread spread_of(const norm_job &p, i64 r)
 /* rstd (gw - mean(gw) - h mean(gw h)), h the normalised row, gw = g * weight; mean(gw) for layer norm only. */
 template <bool SUMS>
 FN void backward_row(const norm_job &p, i64 r, spread by, kept<T0, V> &xs, kept<T2, V> &gs, const kept<T0, V> &next_x,
-                     const kept<T2, V> &next_g, column_sums<SUMS> &sums)
+                     const kept<T2, V> &next_g, const pack<T1, V> *laid, column_sums<SUMS> &sums)
 {
   const A mean = by.mean, rstd = by.rstd;
   const T0 *const add = p.add + r * p.n;
@@ -343,9 +374,9 @@ FN void backward_row(const norm_job &p, i64 r, spread by, kept<T0, V> &xs, kept<
     const pack<T0, V> x = first_read(xs, k);
     const pack<T2, V> g = first_read(gs, k);
     if (N > 0 && ADDS) adds[N > 0 ? k : 0] = load_pack<T0, V>(add, at, xs.n, put<T0>(0), EDGE(k));
-    const bool there = !LATE(k) || at < xs.n;
+    const bool there = LAID || !LATE(k) || at < xs.n;
     pack<T1, V> w;
-    if (WEIGHT && there) w = weights_at(p.w, at, xs.shift, xs.n, LATE(k), EDGE(k));
+    if (WEIGHT && there) w = weights_at(p.w, laid, k, at, xs.shift, xs.n);
 #pragma unroll
     for (int i = 0; i < V; i++) {
       const A h = (get(x.v[i]) - mean) * rstd, one = (A)get(g.v[i]); /* 0 past the end */
@@ -366,7 +397,7 @@ FN void backward_row(const norm_job &p, i64 r, spread by, kept<T0, V> &xs, kept<
     const pack<T2, V> g = last_read(gs, next_g, k);
     if (LATE(k) && at >= xs.n) continue;
     pack<T1, V> w;
-    if (WEIGHT) w = weights_at(p.w, at, xs.shift, xs.n, LATE(k), EDGE(k));
+    if (WEIGHT) w = weights_at(p.w, laid, k, at, xs.shift, xs.n);
     A v[V];
 #pragma unroll
     for (int i = 0; i < V; i++) {
@@ -380,17 +411,13 @@ FN void backward_row(const norm_job &p, i64 r, spread by, kept<T0, V> &xs, kept<
   }
 }
 
-/* With sums a block's rows begin alike: they are V apart, and so are those of neighbouring blocks, of which there are a
- * multiple of V. */
 template <bool SUMS> FN void backward_rows(const norm_job &p, char *room)
 {
-  const bool alike = SUMS && !EVEN;
-  const i64 group = alike ? FIRST_ROW - (i64)blockIdx.x * (ROW_STEP / gridDim.x) : 0; /* of the block's */
-  const i64 first = alike ? blockIdx.x % V + V * (blockIdx.x / V * (ROW_STEP / gridDim.x) + group) : FIRST_ROW;
   column_sums<SUMS> sums = {};
-  spread next = spread_of(p, first);
-  for (int a = 0; a < ASKED; a++) ask_rows(p, first + a * ROW_STEP, a, room, true);
-  EACH_ROW_FROM(first, IN_WARP * (alike ? V : 1), r, slot, p.rows)
+  spread next = spread_of(p, first_row());
+  for (int a = 0; a < ASKED; a++) ask_rows(p, first_row() + a * ROW_STEP, a, room, true);
+  const pack<T1, V> *const laid = lay_out_all(p, room);
+  EACH_OWN_ROW(r, slot, p.rows)
   {
     const spread by = next;
     if (N) ask_rows(p, r + AHEAD * ROW_STEP, SLOT_AHEAD(slot), room, true);
@@ -398,7 +425,7 @@ template <bool SUMS> FN void backward_rows(const norm_job &p, char *room)
     portions_arrive<AHEAD>();
     kept<T0, V> xs = x_row(p, r, slot, room), next_x = x_row(p, r + ROW_STEP, slot, room);
     kept<T2, V> gs = g_row(p, r, slot, room, true), next_g = g_row(p, r + ROW_STEP, slot, room, true);
-    backward_row<SUMS>(p, r, by, xs, gs, next_x, next_g, sums);
+    backward_row<SUMS>(p, r, by, xs, gs, next_x, next_g, laid, sums);
     if (!N) portion_ends();
   }
   if constexpr (SUMS) store_sums(p, sums);

@@ -124,22 +124,31 @@ template <class T, int V> FN pack<T, V> in_words(pack<T, V> p)
   return p;
 }
 
+/* Which elements of the pack at i are the row's: a bit for each, so that they are asked once for all. */
+template <int V> FN u32 those_inside(place i, place n)
+{
+  const int front = i < 0 ? (int)-i : 0, past = i >= n ? 0 : i + V > n ? (int)(n - i) : (int)V;
+  return ((1u << past) - 1) >> front << front;
+}
+
 /* V elements from i on; those before the row and past its end are `none`. edge: EDGE of the pack. */
 template <class T, int V> FN pack<T, V> load_pack(const T *x, place i, place n, T none, bool edge = true)
 {
   if (!edge || WHOLE(i, n)) return *(const pack<T, V> *)(x + i);
+  const u32 own = EVEN ? 0 : those_inside<V>(i, n);
   pack<T, V> p;
 #pragma unroll
-  for (int k = 0; k < V; k++) p.v[k] = !EVEN && i + k >= 0 && i + k < n ? x[i + k] : none;
+  for (int k = 0; k < V; k++) p.v[k] = own >> k & 1 ? x[i + k] : none;
   return in_words(p);
 }
 
 /* The pack at i, with `none` for what is not the row's. */
 template <class T, int V> FN pack<T, V> without_others(pack<T, V> p, place i, place n, T none)
 {
+  const u32 own = EVEN ? 0 : those_inside<V>(i, n);
 #pragma unroll
   for (int e = 0; e < V; e++)
-    if (EVEN || i + e < 0 || i + e >= n) p.v[e] = none;
+    if (!(own >> e & 1)) p.v[e] = none;
   return in_words(p);
 }
 
@@ -169,9 +178,10 @@ template <class T, int V> FN void store_pack(T *y, place i, place n, const pack<
     store_whole<T, V>(y + i, p);
     return;
   }
+  const u32 own = EVEN ? 0 : those_inside<V>(i, n);
 #pragma unroll
   for (int k = 0; k < V; k++)
-    if (!EVEN && i + k >= 0 && i + k < n) y[i + k] = p.v[k];
+    if (own >> k & 1) y[i + k] = p.v[k];
 }
 
 /* A kept row. */
