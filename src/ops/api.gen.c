@@ -449,6 +449,8 @@ const char *const cni_op_names[] = {
     "native_batch_norm",
     "native_batch_norm_backward",
     "native_dropout",
+    "native_group_norm",
+    "native_group_norm_backward",
     "native_layer_norm",
     "native_layer_norm_backward",
     "native_rms_norm",
@@ -1300,6 +1302,10 @@ const char *const cni_op_docs[] = {
     "Gradients of native_batch_norm; those whose output_mask is 0 come back empty. Has no "
     "gradient of its own.",
     "Each element zero with probability p, else divided by 1 - p; mask says which were kept.",
+    "group_norm with its statistics (N, num_groups), float32 for smaller types. Gradients flow "
+    "through output only.",
+    "Gradients of native_group_norm; those whose output_mask is 0 come back empty. Has no "
+    "gradient of its own.",
     "layer_norm with its statistics (float32 for smaller types). Gradients flow through output "
     "only.",
     "Gradients of native_layer_norm; those whose output_mask is 0 come back empty. Has no "
@@ -7312,6 +7318,36 @@ int cn_native_dropout(cn_tensor **output, cn_tensor **mask, cn_tensor *input, do
   int status = cni_applyn(CNI_OP_native_dropout, args, 2, results, 2);
   if (output) *output = results[0];
   if (mask) *mask = results[1];
+  return status;
+}
+
+int cn_native_group_norm(cn_tensor **output, cn_tensor **mean, cn_tensor **rstd, cn_tensor *input,
+                         cn_tensor *weight, cn_tensor *bias, int64_t num_groups, double eps)
+{
+  cn_tensor *results[3] = {NULL};
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(weight), cn_v_tensor(bias),
+                     cn_v_int(num_groups), cn_v_float(eps)};
+  int status = cni_applyn(CNI_OP_native_group_norm, args, 5, results, 3);
+  if (output) *output = results[0];
+  if (mean) *mean = results[1];
+  if (rstd) *rstd = results[2];
+  return status;
+}
+
+int cn_native_group_norm_backward(cn_tensor **grad_input, cn_tensor **grad_weight,
+                                  cn_tensor **grad_bias, cn_tensor *grad_out, cn_tensor *input,
+                                  cn_tensor *mean, cn_tensor *rstd, cn_tensor *weight,
+                                  int64_t num_groups, const int64_t *output_mask,
+                                  size_t noutput_mask)
+{
+  cn_tensor *results[3] = {NULL};
+  cn_value args[] = {cn_v_tensor(grad_out), cn_v_tensor(input), cn_v_tensor(mean),
+                     cn_v_tensor(rstd), cn_v_tensor(weight), cn_v_int(num_groups),
+                     cn_v_ints(output_mask, noutput_mask)};
+  int status = cni_applyn(CNI_OP_native_group_norm_backward, args, 7, results, 3);
+  if (grad_input) *grad_input = results[0];
+  if (grad_weight) *grad_weight = results[1];
+  if (grad_bias) *grad_bias = results[2];
   return status;
 }
 

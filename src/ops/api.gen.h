@@ -441,6 +441,8 @@ enum cni_op_id {
   CNI_OP_native_batch_norm,
   CNI_OP_native_batch_norm_backward,
   CNI_OP_native_dropout,
+  CNI_OP_native_group_norm,
+  CNI_OP_native_group_norm_backward,
   CNI_OP_native_layer_norm,
   CNI_OP_native_layer_norm_backward,
   CNI_OP_native_rms_norm,

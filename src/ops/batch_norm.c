@@ -1,4 +1,4 @@
-/* batch_norm.c: the family of normalisations per channel: batch, group and instance norm.
+/* batch_norm.c: the family of normalisations per channel: batch and instance norm.
  *
  * Place in the flow: batch_norm is a composite over native_batch_norm, whose kernels stand in
  * backends/cpu/reduce/batch_norm.c. Invariant: the running statistics are changed by the composite alone, outside of
@@ -14,9 +14,9 @@
 
 /* ---- batch norm ---- */
 
-static int64_t channels_of(const cn_desc *x) { return x->ndim > 1 ? x->shape[1] : 0; }
+int64_t cni_channels_of(const cn_desc *x) { return x->ndim > 1 ? x->shape[1] : 0; }
 
-static int check_channels(const cn_call *c, cn_tensor *t, const char *name, int64_t channels)
+int cni_check_channels(const cn_call *c, cn_tensor *t, const char *name, int64_t channels)
 {
   if (!t || (t->d.ndim == 1 && t->d.shape[0] == channels)) return CN_OK;
   char have[CNI_SHAPE_TEXT];
@@ -31,11 +31,11 @@ static int batch_norm_infer(cn_call *c)
   static const char *const names[] = {"input", "weight", "bias", "running_mean", "running_var"};
   const cn_desc *x = &c->in[0]->d;
   bool training = cni_arg_bool(c->args, 5);
-  int64_t channels = channels_of(x);
+  int64_t channels = cni_channels_of(x);
   if (x->ndim < 2) return cn_call_fail(c, CN_ERR_SHAPE, "takes (N, C, ...), not %d dimensions", (int)x->ndim);
   if (!cni_dtype_is_float(x->dtype)) return cn_call_fail(c, CN_ERR_DTYPE, "takes floating-point numbers");
   int status = cni_check_computes(c, x->dtype);
-  for (int i = 1; i < 5 && !status; i++) status = check_channels(c, c->in[i], names[i], channels);
+  for (int i = 1; i < 5 && !status; i++) status = cni_check_channels(c, c->in[i], names[i], channels);
   if (status) return status;
   if (!training && (!c->in[3] || !c->in[4]))
     return cn_call_fail(c, CN_ERR_VALUE, "running_mean and running_var must be given when not training");
@@ -48,14 +48,14 @@ static int batch_norm_infer(cn_call *c)
 }
 
 /* (C) as (1, C, 1, ...) */
-static cn_tensor *per_channel(cn_tensor *t, int ndim)
+cn_tensor *cni_per_channel(cn_tensor *t, int ndim)
 {
   int64_t shape[CN_MAX_DIMS];
   for (int i = 0; i < ndim; i++) shape[i] = i == 1 ? -1 : 1;
   return cn_reshape(t, shape, (size_t)ndim);
 }
 
-static cn_ints all_but_channels(int ndim, int64_t *room)
+cn_ints cni_all_but_channels(int ndim, int64_t *room)
 {
   cn_ints dims = {room, 0};
   for (int i = 0; i < ndim; i++)
@@ -67,17 +67,17 @@ static int plain_batch_norm_vjp(cn_vjp *v, bool training)
 {
   int ndim = v->in_meta[0].ndim;
   int64_t room[CN_MAX_DIMS];
-  cn_ints dims = all_but_channels(ndim, room);
+  cn_ints dims = cni_all_but_channels(ndim, room);
   cn_tensor *x = v->in[0], *g = v->g[0], *w = v->in[1], *off, *rstd;
   if (training) {
     off = cn_sub(x, cn_mean(x, .dim = dims, .keepdim = true));
     cn_tensor *var = cn_mean(cn_square(off), .dim = dims, .keepdim = true);
     rstd = cn_rsqrt(cn_add(var, cn_num(cni_arg_float(v->args, 6))));
   } else { /* constants: saved copies of the running statistics */
-    off = cn_sub(x, per_channel(cn_detach(v->out[1]), ndim));
-    rstd = per_channel(cn_detach(v->out[2]), ndim);
+    off = cn_sub(x, cni_per_channel(cn_detach(v->out[1]), ndim));
+    rstd = cni_per_channel(cn_detach(v->out[2]), ndim);
   }
-  cn_tensor *h = cn_mul(off, rstd), *gw = w ? cn_mul(g, per_channel(w, ndim)) : g;
+  cn_tensor *h = cn_mul(off, rstd), *gw = w ? cn_mul(g, cni_per_channel(w, ndim)) : g;
   if (v->need[0]) v->gin[0] = training ? cni_norm_gradient(gw, h, rstd, dims, true) : cn_mul(gw, rstd);
   if (v->need[1]) v->gin[1] = cn_sum(cn_mul(g, h), .dim = dims);
   if (v->need[2]) v->gin[2] = cn_sum(g, .dim = dims);
@@ -93,7 +93,7 @@ static int batch_norm_vjp(cn_vjp *v)
   cni_norm_wanted(v, (const int[]){0, 1, 2}, mask);
   if (!mask[0] && !mask[1]) {
     int64_t room[CN_MAX_DIMS];
-    v->gin[2] = cn_sum(v->g[0], .dim = all_but_channels(v->in_meta[0].ndim, room));
+    v->gin[2] = cn_sum(v->g[0], .dim = cni_all_but_channels(v->in_meta[0].ndim, room));
     return cn_err();
   }
   return cn_native_batch_norm_backward(mask[0] ? &v->gin[0] : NULL, mask[1] ? &v->gin[1] : NULL,
@@ -105,13 +105,13 @@ static int batch_norm_vjp(cn_vjp *v)
 static int batch_norm_backward_infer(cn_call *c)
 {
   const cn_desc *g = &c->in[0]->d, *x = &c->in[1]->d;
-  int64_t channels = channels_of(x);
+  int64_t channels = cni_channels_of(x);
   int type = c->in[2] ? c->in[2]->d.dtype : x->dtype, status = cni_check_computes(c, x->dtype);
   if (x->ndim < 2 || !cni_same_shape(g->ndim, g->shape, x->ndim, x->shape))
     return cn_call_fail(c, CN_ERR_SHAPE, "the gradient must have the input's shape (N, C, ...)");
   if (!cni_dtype_is_float(x->dtype)) return cn_call_fail(c, CN_ERR_DTYPE, "takes floating-point numbers");
   for (int i = 2; i < 5 && !status; i++)
-    status = check_channels(c, c->in[i], i == 2 ? "weight" : "a saved statistic", channels);
+    status = cni_check_channels(c, c->in[i], i == 2 ? "weight" : "a saved statistic", channels);
   for (int i = 3; i < 5 && !status; i++)
     if (c->in[i]->d.dtype != cni_wide_type(x->dtype))
       return cn_call_fail(c, CN_ERR_DTYPE, "not the saved statistics");
@@ -127,7 +127,7 @@ static int batch_norm_backward_infer(cn_call *c)
 static int stats_infer(cn_call *c)
 {
   const cn_desc *x = &c->in[0]->d;
-  int64_t channels = channels_of(x);
+  int64_t channels = cni_channels_of(x);
   if (x->ndim < 2) return cn_call_fail(c, CN_ERR_SHAPE, "takes (N, C, ...), not %d dimensions", (int)x->ndim);
   if (!cni_dtype_is_float(x->dtype)) return cn_call_fail(c, CN_ERR_DTYPE, "takes floating-point numbers");
   int status = cni_check_computes(c, x->dtype);
@@ -151,7 +151,7 @@ static int apply_infer(cn_call *c)
     return cn_call_fail(c, CN_ERR_SHAPE, "takes (N, C, ...), and a residual of the same shape and type");
   if (!cni_dtype_is_float(x->dtype)) return cn_call_fail(c, CN_ERR_DTYPE, "takes floating-point numbers");
   int status = cni_check_computes(c, x->dtype);
-  for (int i = 1; i < 5 && !status; i++) status = check_channels(c, c->in[i], names[i], channels_of(x));
+  for (int i = 1; i < 5 && !status; i++) status = cni_check_channels(c, c->in[i], names[i], cni_channels_of(x));
   return status ? status : cni_infer_like(c, 0, 0, x->dtype);
 }
 
@@ -160,9 +160,9 @@ static int apply_decompose(cn_call *c)
   int ndim = cn_ndim(c->in[0]), dtype = c->in[0]->d.dtype, type = cni_wide_type(dtype);
   cn_tensor *x = cni_in_type(c->in[0], type), *mean = cni_in_type(c->in[3], type), *rstd = cni_in_type(c->in[4], type);
   if (!cni_arg_bool(c->args, 7)) rstd = cn_rsqrt(cn_add(rstd, cn_num(cni_arg_float(c->args, 6))));
-  cn_tensor *y = cn_mul(cn_sub(x, per_channel(mean, ndim)), per_channel(rstd, ndim));
-  if (c->in[1]) y = cn_mul(y, per_channel(cni_in_type(c->in[1], type), ndim));
-  if (c->in[2]) y = cn_add(y, per_channel(cni_in_type(c->in[2], type), ndim));
+  cn_tensor *y = cn_mul(cn_sub(x, cni_per_channel(mean, ndim)), cni_per_channel(rstd, ndim));
+  if (c->in[1]) y = cn_mul(y, cni_per_channel(cni_in_type(c->in[1], type), ndim));
+  if (c->in[2]) y = cn_add(y, cni_per_channel(cni_in_type(c->in[2], type), ndim));
   if (c->in[5]) y = cn_add(y, cni_in_type(c->in[5], type));
   if (cni_arg_bool(c->args, 8)) y = cn_relu(y);
   c->out[0] = cni_in_type(y, dtype);
@@ -174,7 +174,7 @@ static int relu_backward_infer(cn_call *c)
 {
   cn_tensor *in[] = {c->in[0], c->in[1], c->in[2], c->in[4], c->in[5]};
   cn_call plain = *c;
-  int status = check_channels(c, c->in[3], "bias", channels_of(&c->in[1]->d));
+  int status = cni_check_channels(c, c->in[3], "bias", cni_channels_of(&c->in[1]->d));
   plain.in = in;
   plain.args = c->args + 1; /* training and output_mask are where they are without a bias */
   return status ? status : batch_norm_backward_infer(&plain);
@@ -220,20 +220,20 @@ static int native_batch_norm_decompose(cn_call *c)
 {
   int ndim = cn_ndim(c->in[0]), dtype = c->in[0]->d.dtype, type = cni_wide_type(dtype);
   int64_t room[CN_MAX_DIMS],
-      count = c->in[0]->d.numel / (channels_of(&c->in[0]->d) ? channels_of(&c->in[0]->d) : 1);
-  cn_ints dims = all_but_channels(ndim, room);
+      count = c->in[0]->d.numel / (cni_channels_of(&c->in[0]->d) ? cni_channels_of(&c->in[0]->d) : 1);
+  cn_ints dims = cni_all_but_channels(ndim, room);
   cn_tensor *x = cni_in_type(c->in[0], type), *mean = cni_in_type(c->in[3], type), *var = cni_in_type(c->in[4], type);
   c->out[3] = var;
   if (cni_arg_bool(c->args, 5)) {
     mean = cn_mean(x, .dim = dims);
-    cn_tensor *sum = cn_sum(cn_square(cn_sub(x, per_channel(mean, ndim))), .dim = dims);
+    cn_tensor *sum = cn_sum(cn_square(cn_sub(x, cni_per_channel(mean, ndim))), .dim = dims);
     var = cn_true_divide(sum, cn_int(count));
     c->out[3] = cn_true_divide(sum, cn_int(count - 1));
   }
   cn_tensor *invstd = cn_rsqrt(cn_add(var, cn_num(cni_arg_float(c->args, 6))));
-  cn_tensor *y = cn_mul(cn_sub(x, per_channel(mean, ndim)), per_channel(invstd, ndim));
-  if (c->in[1]) y = cn_mul(y, per_channel(cni_in_type(c->in[1], type), ndim));
-  if (c->in[2]) y = cn_add(y, per_channel(cni_in_type(c->in[2], type), ndim));
+  cn_tensor *y = cn_mul(cn_sub(x, cni_per_channel(mean, ndim)), cni_per_channel(invstd, ndim));
+  if (c->in[1]) y = cn_mul(y, cni_per_channel(cni_in_type(c->in[1], type), ndim));
+  if (c->in[2]) y = cn_add(y, cni_per_channel(cni_in_type(c->in[2], type), ndim));
   c->out[0] = cni_in_type(y, dtype);
   c->out[1] = mean;
   c->out[2] = invstd;
@@ -247,11 +247,11 @@ static int native_batch_norm_backward_decompose(cn_call *c)
   int ndim = cn_ndim(c->in[1]), type = cni_wide_type(c->in[1]->d.dtype);
   const cn_value *mask = &c->args[6];
   int64_t room[CN_MAX_DIMS];
-  cn_ints dims = all_but_channels(ndim, room);
+  cn_ints dims = cni_all_but_channels(ndim, room);
   cn_tensor *g = cni_in_type(c->in[0], type), *x = cni_in_type(c->in[1], type), *w = cni_in_type(c->in[2], type);
-  cn_tensor *invstd = per_channel(c->in[4], ndim),
-            *h = cn_mul(cn_sub(x, per_channel(c->in[3], ndim)), invstd);
-  cn_tensor *gw = w ? cn_mul(g, per_channel(w, ndim)) : g, *gx = NULL;
+  cn_tensor *invstd = cni_per_channel(c->in[4], ndim),
+            *h = cn_mul(cn_sub(x, cni_per_channel(c->in[3], ndim)), invstd);
+  cn_tensor *gw = w ? cn_mul(g, cni_per_channel(w, ndim)) : g, *gx = NULL;
   bool want[3];
   for (int i = 0; i < 3; i++) want[i] = i < mask->n && mask->u.is[i];
   if (want[0])
@@ -282,38 +282,7 @@ static int batch_norm_decompose(cn_call *c)
   return cn_err();
 }
 
-/* ---- group and instance norm ---- */
-
-/* group_norm(input, num_groups, weight, bias, eps) */
-static int group_norm_decompose(cn_call *c)
-{
-  cn_tensor *x = c->in[0], *y;
-  const cn_desc *d = &x->d;
-  int64_t groups = cni_arg_int(c->args, 1), channels = channels_of(d);
-  if (d->ndim < 2) return cn_call_fail(c, CN_ERR_SHAPE, "takes (N, C, ...), not %d dimensions", (int)d->ndim);
-  if (groups < 1 || channels % groups)
-    return cn_call_fail(c, CN_ERR_VALUE, "%lld channels cannot be split into %lld groups",
-                        (long long)channels, (long long)groups);
-  if (channels == 0 || cni_numel(d->ndim - 2, d->shape + 2) == 0)
-    return cn_call_fail(c, CN_ERR_SHAPE, "channels and what lies behind them must not be empty; only a batch may be");
-  int status = check_channels(c, c->in[1], "weight", channels);
-  if (!status) status = check_channels(c, c->in[2], "bias", channels);
-  if (status) return status;
-  if (d->numel == 0) {
-    c->out[0] = cn_clone(x);
-    return cn_err();
-  }
-  int64_t row = d->numel / (d->shape[0] * groups), grouped[3] = {d->shape[0], groups, row};
-  cn_tensor *wide = cni_in_type(x, cni_wide_type(d->dtype)); /* one rounding, at the end */
-  cn_native_layer_norm(&y, NULL, NULL, cn_reshape(wide, grouped, 3), &row, 1, NULL, NULL,
-                       cni_arg_float(c->args, 4));
-  y = cn_reshape(y, d->shape, (size_t)d->ndim);
-  if (c->in[1]) y = cn_mul(y, per_channel(c->in[1], d->ndim));
-  if (c->in[2]) y = cn_add(y, per_channel(c->in[2], d->ndim));
-  y = cni_in_type(y, d->dtype);
-  c->out[0] = cn_is_channels_last(x) && !cn_is_contiguous(x) ? cn_channels_last(y) : y;
-  return cn_err();
-}
+/* ---- instance norm ---- */
 
 /* Running statistics of an instance norm: those of (N * C) channels, averaged over N and written back. */
 static void write_back(cn_tensor *running, cn_tensor *repeated, int64_t n)
@@ -380,11 +349,6 @@ const cn_op cni_batch_norm_ops[] = {
    .doc = "grad_sum: grad_out + other where result is not below or at 0, else 0; the rest: what "
           "native_batch_norm_backward makes of that. Has no gradient of its own.",
    .flags = CN_OP_NO_GRAD, .infer = add_relu_backward_infer, .decompose = add_relu_backward_decompose},
-  {.sig = "group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-5) "
-          "-> Tensor ; nn amp_f32_device grad_fn_NativeGroupNormBackward0",
-   .doc = "Channels in num_groups groups, each normalised with its own mean and variance per sample, then * weight + "
-          "bias per channel.",
-   .flags = CN_OP_COMPOSITE, .decompose = group_norm_decompose},
   {.sig = "instance_norm(Tensor input, Tensor? running_mean=None, Tensor? running_var=None, Tensor? weight=None, "
           "Tensor? bias=None, bool use_input_stats=True, float momentum=0.1, float eps=1e-5) -> Tensor ; nn",
    .doc = "Each channel of each sample normalised with its own mean and variance, then * weight + bias per channel.",

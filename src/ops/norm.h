@@ -17,4 +17,14 @@ cn_tensor *cni_norm_or_empty(const cn_call *c, int i, bool want, cn_tensor *t);
  * taken off (centered). */
 cn_tensor *cni_norm_gradient(cn_tensor *gw, cn_tensor *h, cn_tensor *rstd, cn_ints dims, bool centered);
 
+/* ---- of (N, C, ...), in batch_norm.c ---- */
+
+int64_t cni_channels_of(const cn_desc *x); /* 0 where there are none */
+/* t, if there is one, must be (channels). */
+int cni_check_channels(const cn_call *c, cn_tensor *t, const char *name, int64_t channels);
+/* (C) as (1, C, 1, ...) */
+cn_tensor *cni_per_channel(cn_tensor *t, int ndim);
+/* All dims but 1, in `room`. */
+cn_ints cni_all_but_channels(int ndim, int64_t *room);
+
 #endif

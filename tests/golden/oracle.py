@@ -143,6 +143,13 @@ def native_batch_norm(input, weight, bias, running_mean, running_var, training, 
     return output, mean, (var + eps) ** -0.5, input.detach().var(dims)
 
 
+def native_group_norm(input, weight, bias, num_groups, eps):
+    n, c = input.shape[:2]
+    output, mean, rstd = torch.native_group_norm(input.contiguous(), weight, bias, n, c, input.numel() // (n * c),
+                                                 num_groups, eps)
+    return output, mean.detach(), rstd.detach()
+
+
 def batch_norm_stats(input, eps):
     return native_batch_norm(input.detach(), None, None, None, None, True, eps)[1:]
 
@@ -523,6 +530,7 @@ SPECIAL = {
     "resample": resample,
     "resample_backward": resample_backward,
     "native_batch_norm": native_batch_norm,
+    "native_group_norm": native_group_norm,
     "batch_norm_stats": batch_norm_stats,
     "batch_norm_apply": batch_norm_apply,
     "conv2d_fused": conv2d_fused,
@@ -594,8 +602,8 @@ SHAPE_ONLY = {"empty", "empty_like", "rand", "randn", "rand_like", "randn_like",
               "empty_strided", "empty_permuted"}
 # Cairn's own: PyTorch has nothing to say.
 NO_ORACLE = {"sdpa_backward", "recurrent_sequence_grad", "native_layer_norm_backward", "native_rms_norm_backward",
-             "native_batch_norm_backward", "batch_norm_relu_backward", "batch_norm_add_relu_backward", "add_norm",
-             "add_norm_backward", "linear_gelu", "mm_gelu_backward", "linear_step", "attend_step", "choose_token"}
+             "native_batch_norm_backward", "native_group_norm_backward", "batch_norm_relu_backward",
+             "batch_norm_add_relu_backward", "add_norm", "add_norm_backward", "linear_gelu", "mm_gelu_backward", "linear_step", "attend_step", "choose_token"}
 
 
 def find(op):

@@ -70,6 +70,7 @@ static const struct {
   {"gradcheck", "native_layer_norm", "gradients flow through its first result only", NULL},
   {"gradcheck", "native_rms_norm", "gradients flow through its first result only", NULL},
   {"gradcheck", "native_batch_norm", "gradients flow through its first result only", NULL},
+  {"gradcheck", "native_group_norm", "gradients flow through its first result only", NULL},
   {"gradcheck", "normal", "draws carry a gradient of zero on purpose", NULL},
   {"gradcheck", "gumbel_softmax", "the gradient is the soft one's on purpose", "hard=True"},
   {"gradcheck", "grad_scaled", "scales gradients on purpose", NULL},

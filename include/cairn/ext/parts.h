@@ -549,6 +549,22 @@ CN_API int cn_native_batch_norm_backward(cn_tensor **grad_input, cn_tensor **gra
                                          cn_tensor *save_invstd, bool training,
                                          const int64_t *output_mask, size_t noutput_mask);
 
+/* group_norm with its statistics (N, num_groups), float32 for smaller types. Gradients flow
+ * through output only.
+ * weight and bias may be NULL. Results that are not wanted may be NULL. */
+CN_API int cn_native_group_norm(cn_tensor **output, cn_tensor **mean, cn_tensor **rstd,
+                                cn_tensor *input, cn_tensor *weight, cn_tensor *bias,
+                                int64_t num_groups, double eps);
+
+/* Gradients of native_group_norm; those whose output_mask is 0 come back empty. Has no gradient
+ * of its own.
+ * weight may be NULL. Results that are not wanted may be NULL. */
+CN_API int cn_native_group_norm_backward(cn_tensor **grad_input, cn_tensor **grad_weight,
+                                         cn_tensor **grad_bias, cn_tensor *grad_out,
+                                         cn_tensor *input, cn_tensor *mean, cn_tensor *rstd,
+                                         cn_tensor *weight, int64_t num_groups,
+                                         const int64_t *output_mask, size_t noutput_mask);
+
 /* Gradients of native_layer_norm; those whose output_mask is 0 come back empty. Has no gradient
  * of its own: layer_norm writes its gradient with plain ops where that is asked for.
  * weight may be NULL. Results that are not wanted may be NULL. */

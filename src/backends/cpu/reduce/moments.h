@@ -42,6 +42,9 @@ typedef struct cni_moment_loops {
                            double b);
   void (*channel_grad_columns)(void *y, const void *g, const void *x, const void *k, const void *a,
                                const void *mean, const void *b, int64_t n);
+  /* ---- group norm ---- */
+  void (*plane_grad_row)(void *y, const void *g, const void *x, int64_t n, double k, double mean, double a,
+                         double b); /* g * k - (x - mean) * a - b */
 } cni_moment_loops;
 
 typedef struct cni_moment_table {

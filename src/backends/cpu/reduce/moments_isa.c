@@ -175,6 +175,13 @@ static cni_moment join(cni_moment a, cni_moment b)
     T *y = y_;                                                                                               \
     const T *g = g_, *x = x_, *k = k_, *a = a_, *mean = mean_, *b = b_;                                      \
     CNI_IVDEP for (int64_t i = 0; i < n; i++) y[i] = k[i] * (g[i] - a[i] - (x[i] - mean[i]) * b[i]);         \
+  }                                                                                                          \
+  static void plane_grad_row_##S(void *y_, const void *g_, const void *x_, int64_t n, double k_, double mean_, \
+                                 double a_, double b_)                                                       \
+  {                                                                                                          \
+    T *y = y_, k = (T)k_, mean = (T)mean_, a = (T)a_, b = (T)b_;                                             \
+    const T *g = g_, *x = x_;                                                                                \
+    CNI_IVDEP for (int64_t i = 0; i < n; i++) y[i] = g[i] * k - (x[i] - mean) * a - b;                       \
   }
 
 LOOPS(f32, float)
@@ -184,6 +191,6 @@ LOOPS(f64, double)
   {                                                                                                          \
     row_##S, deviations_##S, square_row_##S, normalize_row_##S, grad_sums_row_##S, grad_row_##S,             \
         grad_affine_row_##S, scale_row_##S, scale_columns_##S, dots_row_##S, dots_columns_##S,               \
-        channel_grad_row_##S, channel_grad_columns_##S                                                       \
+        channel_grad_row_##S, channel_grad_columns_##S, plane_grad_row_##S                                   \
   }
 const cni_moment_table CNI_ISA_NAME(cni_moment_table) = {{ENTRY(f32), ENTRY(f64)}};
