@@ -1,5 +1,5 @@
 /* batch_norm.c: native_batch_norm and its gradient, alone and with the addition and relu that compiled functions put
- * behind it: sums per channel, coefficients per channel, one pass that applies them.
+ * behind it, and native_group_norm: sums per channel, coefficients per channel, one pass that applies them.
  *
  * Place in the flow: launches of kernels/batch_norm.cu. Invariant: x is seen as (outer, channels, inner): channels-last
  * memory with inner 1, row-major memory with inner the pixels; anything else is copied to row-major first. */
@@ -11,7 +11,7 @@ enum { SUMS_PER_UNIT = 3, PASSES_PER_UNIT = 4 }; /* blocks that run at a time (B
 enum { LEAST_WORK = 16384, WARP = 32, JOIN_THREADS = 1024 };
 
 /* As in kernels/batch_norm.cu. */
-typedef enum mode { FORWARD, BACKWARD, GATED, RUNNING, JOINED } mode;
+typedef enum mode { FORWARD, BACKWARD, GATED, RUNNING, JOINED, GROUPS, GROUPS_BACK } mode;
 typedef struct job {
   const void *x, *g, *r;
   void *y;
@@ -22,10 +22,12 @@ typedef struct job {
   int64_t outer, channels, inner, pieces, piece, chunk;
   double eps;
   int32_t relu, aligned, width, training;
+  int64_t share, weights;
 } job;
 
 /* Rows that a thread of the sums has at once. */
-static const int rows_at_once[] = {[FORWARD] = 8, [BACKWARD] = 4, [GATED] = 4, [RUNNING] = 8, [JOINED] = 3};
+static const int rows_at_once[] = {[FORWARD] = 8, [BACKWARD] = 4, [GATED] = 4, [RUNNING] = 8, [JOINED] = 3,
+                                   [GROUPS_BACK] = 4};
 
 enum { MOST_VECTORS = 4 }; /* per channel, of the program's own types */
 
@@ -74,6 +76,17 @@ static void use_as_is(cni_cuda_operand *o, const cn_desc *d)
 /* Elements that are read at once: neighbours of one channel, or neighbouring channels. */
 static int64_t pack_of(const call *k) { return (k->j.inner == 1 ? 8 : 16) / (int64_t)cn_element_size(k->type); }
 
+/* addresses: of all tensors, or'ed. */
+static void choose_packs(call *k, uintptr_t addresses)
+{
+  job *j = &k->j;
+  int64_t vector = pack_of(k), run = j->inner == 1 ? j->channels : j->inner;
+  j->aligned = run % vector == 0 && addresses % ((size_t)vector * cn_element_size(k->type)) == 0;
+  j->width = 0;
+  if (j->aligned && j->inner == 1)
+    for (j->width = 1; j->width < WARP && j->width * vector < j->channels;) j->width *= 2;
+}
+
 /* The tensors of x's shape: what is read, x first, and what is written; NULL where absent. */
 typedef struct tensors {
   const cn_desc *x, *other, *part, *result; /* other: the gradient, or what is added */
@@ -107,10 +120,7 @@ static int open_tensors(call *k, const tensors *t)
   }
   j->x = k->x.data, j->y = k->y.data, j->other = k->part.data, j->result = k->result.data, j->total = k->total.data;
   *(k->mode == FORWARD || k->mode == RUNNING ? &j->r : &j->g) = k->other.data;
-  int64_t vector = pack_of(k), run = j->inner == 1 ? j->channels : j->inner;
-  j->aligned = run % vector == 0 && addresses % ((size_t)vector * cn_element_size(k->type)) == 0;
-  if (j->aligned && j->inner == 1)
-    for (j->width = 1; j->width < WARP && j->width * vector < j->channels;) j->width *= 2;
+  choose_packs(k, addresses);
   return status;
 }
 
@@ -197,14 +207,20 @@ static cni_cuda_grid pass_over(const call *k)
   return grid;
 }
 
-/* Sums, and what is made of them per channel. */
-static int launch_sums(call *k)
+static int launch_plane_sums(call *k)
 {
   const job *j = &k->j;
   const char *sums = j->inner > 1 ? "channel_plane_sums" : j->width ? "channel_pack_sums" : "channel_column_sums";
   int status = make_room(k);
   if (status) return status;
-  status = launch(k, sums, (cni_cuda_grid){up(j->channels, block_side(k)), j->pieces, CNI_CUDA_THREADS, 0});
+  return launch(k, sums, (cni_cuda_grid){up(j->channels, block_side(k)), j->pieces, CNI_CUDA_THREADS, 0});
+}
+
+/* Sums, and what is made of them per channel. */
+static int launch_sums(call *k)
+{
+  const job *j = &k->j;
+  int status = launch_plane_sums(k);
   if (k->mode == JOINED) k->mode = BACKWARD, k->j.g = j->total; /* the gradient is whole now */
   return status ? status : launch(k, "channel_join", (cni_cuda_grid){up(j->channels, WARP), 1, JOIN_THREADS, 0});
 }
@@ -342,6 +358,82 @@ static int add_relu_backward_kernel(cn_call *c)
   return backward(c, JOINED, t, 3, 7, false);
 }
 
+/* ---- group norm ---- */
+
+/* x as `channels` planes of what is behind them: a group's, or a channel's of a sample. */
+static void see_planes(call *k, int64_t channels)
+{
+  job *j = &k->j;
+  uintptr_t addresses = (uintptr_t)j->x | (uintptr_t)j->g | (uintptr_t)j->y;
+  j->outer = 1;
+  j->channels = channels;
+  j->inner = k->x.desc->numel / channels;
+  choose_packs(k, addresses);
+}
+
+static int open_groups(call *k, cn_call *c, const cn_desc *x, mode which, int64_t groups)
+{
+  if (!begin(k, c, x, which)) return CN_ERR_DEVICE;
+  k->j.share = x->shape[1] / groups;
+  k->j.weights = x->shape[1];
+  return cni_cuda_take(&k->x, k->d, k->name, x, 0);
+}
+
+/* native_group_norm(input, weight, bias, num_groups, eps) */
+static int group_norm_kernel(cn_call *c)
+{
+  const cn_desc *x = cn_desc_of(c->in[0]);
+  call k;
+  job *j = &k.j;
+  if (x->numel == 0) return cni_cuda_refuse(c, "nothing to normalise");
+  int64_t groups = x->shape[0] * c->args[3].u.i, planes = x->shape[0] * x->shape[1];
+  const void **places[] = {&j->w, &j->b};
+  int status = open_groups(&k, c, x, FORWARD, c->args[3].u.i);
+  if (status) return status;
+  status = cni_cuda_room(&k.y, k.d, k.name, cn_desc_of(c->out[0]), 0);
+  if (!status) status = open_vectors(&k, c->in + 1, places, 2);
+  j->x = k.x.data, j->y = k.y.data;
+  j->eps = number(&c->args[4]);
+  j->save_mean = cn_desc_of(c->out[1])->data;
+  j->save_rstd = cn_desc_of(c->out[2])->data;
+  see_planes(&k, groups);
+  j->var = status ? NULL : cni_cuda_scratch(k.d, k.name, (size_t)groups * 8);
+  if (!status && !j->var) status = CN_ERR_MEMORY;
+  if (!status) status = launch_sums(&k);
+  if (j->var) cni_cuda_free(k.d, j->var, (size_t)groups * 8);
+  j->mean = j->save_mean, j->rstd = j->save_rstd;
+  k.mode = GROUPS;
+  see_planes(&k, planes);
+  if (!status) status = launch(&k, "channel_apply", pass_over(&k));
+  return close_call(&k, status);
+}
+
+/* native_group_norm_backward(grad_out, input, mean, rstd, weight, num_groups, output_mask) */
+static int group_norm_backward_kernel(cn_call *c)
+{
+  const cn_desc *x = cn_desc_of(c->in[1]);
+  const cn_value *mask = &c->args[6];
+  call k;
+  job *j = &k.j;
+  if (x->numel == 0) return cni_cuda_refuse(c, "nothing to normalise");
+  const void **places[] = {&j->w};
+  int status = open_groups(&k, c, x, GROUPS_BACK, c->args[5].u.i);
+  if (status) return status;
+  status = cni_cuda_take(&k.other, k.d, k.name, cn_desc_of(c->in[0]), k.type);
+  if (!status && wanted(mask, 0)) status = cni_cuda_room(&k.y, k.d, k.name, cn_desc_of(c->out[0]), 0);
+  if (!status) status = open_vectors(&k, c->in + 4, places, 1);
+  if (!status) status = open_statistics(&k, c->in[2], c->in[3]);
+  if (!status && wanted(mask, 1)) status = cni_cuda_room(&k.gw, k.d, k.name, cn_desc_of(c->out[1]), k.wide);
+  if (!status && wanted(mask, 2)) status = cni_cuda_room(&k.gb, k.d, k.name, cn_desc_of(c->out[2]), k.wide);
+  j->x = k.x.data, j->g = k.other.data, j->y = k.y.data, j->gw = k.gw.data, j->gb = k.gb.data;
+  see_planes(&k, x->shape[0] * x->shape[1]);
+  if (!status) status = launch_plane_sums(&k);
+  if (!status) status = launch(&k, "group_join", cni_cuda_grid_for(k.d, j->channels / j->share * CNI_CUDA_THREADS));
+  if (!status && (j->gw || j->gb)) status = launch(&k, "group_affine", cni_cuda_grid_for(k.d, j->weights));
+  if (!status && j->y) status = launch(&k, "channel_apply", pass_over(&k));
+  return close_call(&k, status);
+}
+
 const cn_kernel cni_cuda_batch_norm_kernels[] = {
     {"native_batch_norm", "batch_norm.cu", norm_kernel},
     {"native_batch_norm_backward", "batch_norm.cu", backward_kernel},
@@ -349,5 +441,7 @@ const cn_kernel cni_cuda_batch_norm_kernels[] = {
     {"batch_norm_apply", "batch_norm.cu", apply_kernel},
     {"batch_norm_relu_backward", "batch_norm.cu", relu_backward_kernel},
     {"batch_norm_add_relu_backward", "batch_norm.cu", add_relu_backward_kernel},
+    {"native_group_norm", "batch_norm.cu", group_norm_kernel},
+    {"native_group_norm_backward", "batch_norm.cu", group_norm_backward_kernel},
     {NULL, NULL, NULL},
 };

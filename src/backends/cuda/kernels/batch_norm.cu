@@ -1,12 +1,13 @@
 /* batch_norm.cu: batch norm per channel of (outer, channels, inner), forward and backward, with the addition and the
- * relu behind it.
+ * relu behind it; group norm by the same passes.
  *
  * T0 is the type of x, T1 that of weight, bias and running statistics; sums and coefficients are of the type that is
  * computed in. N says which way: FORWARD and the two backward ones are three kernels, sums of pieces of a channel, their
  * join to statistics or coefficients per channel, and one pass that applies those; RUNNING is that pass alone, with a
  * mean and a variance that are given. GATED is the gradient of a relu behind the norm, too: whether it let an element
  * through is found again from x. JOINED makes the sums alone, of a gradient in two parts that comes through a relu whose
- * result is there, and leaves that gradient.
+ * result is there, and leaves that gradient. GROUPS applies the statistics of group norm, GROUPS_BACK is its gradient:
+ * channels are planes then, those of all samples, of which `share` neighbours are a group.
  * y may lie where x, g, other or result do, total where g, other or result do.
  * Invariants: sums are the same every time; a gate opens where relu(x * scale + shift) was above 0, since forward and
  * backward make scale and shift of the same rounded statistics by the same operations. */
@@ -18,8 +19,9 @@ typedef wide_of<T0>::type A;
 /* V: neighbours of one channel that are read at once; H: neighbouring channels, fewer, since each has numbers of its own
  * in registers, and threads that wait for memory are worth more than long reads. */
 enum { WARPS = THREADS / 32, V = 16 / sizeof(T0), H = 8 / sizeof(T0) };
-enum { FORWARD, BACKWARD, GATED, RUNNING, JOINED };
-#define BACK (N == BACKWARD || N == GATED || N == JOINED)
+enum { FORWARD, BACKWARD, GATED, RUNNING, JOINED, GROUPS, GROUPS_BACK };
+#define BACK (N == BACKWARD || N == GATED || N == JOINED || N == GROUPS_BACK)
+#define GROUPED (N == GROUPS || N == GROUPS_BACK)
 
 struct channel_job {
   const T0 *x, *g, *r;         /* g: of backward; r: added before relu, or NULL */
@@ -39,7 +41,12 @@ struct channel_job {
   i32 relu, aligned;
   i32 width;                   /* packs of neighbouring channels that a block takes side by side, a power of two */
   i32 training;                /* of backward: statistics are those of x, not constants */
+  i64 share, weights;          /* GROUPED: planes of a group, and channels, each of which has a weight */
 };
+
+/* Whose statistics and whose weight a channel has. */
+FN i64 group_of(const channel_job &p, i64 c) { return GROUPED ? c / p.share : c; }
+FN i64 weight_of(const channel_job &p, i64 c) { return GROUPED ? c % p.weights : c; }
 
 FN f32 fused(f32 a, f32 b, f32 c) { return fmaf(a, b, c); }
 FN f64 fused(f64 a, f64 b, f64 c) { return fma(a, b, c); }
@@ -49,8 +56,9 @@ struct affine {
 };
 FN affine affine_of(const channel_job &p, i64 c, A mean, A rstd)
 {
-  const A scale = (p.w ? (A)get(p.w[c]) : (A)1) * rstd;
-  return affine{scale, fused(-mean, scale, p.b ? (A)get(p.b[c]) : (A)0)};
+  const i64 at = weight_of(p, c);
+  const A scale = (p.w ? (A)get(p.w[at]) : (A)1) * rstd;
+  return affine{scale, fused(-mean, scale, p.b ? (A)get(p.b[at]) : (A)0)};
 }
 FN A gated(affine gate, A x, A g) { return fused(x, gate.scale, gate.shift) <= 0 ? (A)0 : g; }
 
@@ -71,7 +79,7 @@ FN void add(sums &a, A x, A g)
 FN sums sums_of(const channel_job &p, i64 c, i64 first)
 {
   sums a = {};
-  a.center = BACK ? p.mean[c] : (A)get(p.x[first]);
+  a.center = BACK ? p.mean[group_of(p, c)] : (A)get(p.x[first]);
   if (N == GATED) a.gate = affine_of(p, c, p.mean[c], p.rstd[c]);
   return a;
 }
@@ -315,6 +323,44 @@ KERNEL(channel_join, channel_job)
   }
 }
 
+/* Group norm's gradient: the sums of a group's planes, which stay in place of their first pieces, and coefficients:
+ * dx = rstd (w g - sum(w g) / n - (x - mean) rstd^2 sum(w g (x - mean)) / n), the sums and n those of the group. */
+KERNEL(group_join, channel_job)
+{
+  for (i64 group = blockIdx.x; group < p.channels / p.share; group += gridDim.x) {
+    const f64 mean = (f64)p.mean[group], rstd = (f64)p.rstd[group], n = (f64)(p.share * p.inner);
+    f64 sum = 0, along = 0;
+    for (i64 c = group * p.share + threadIdx.x; c < (group + 1) * p.share; c += THREADS) {
+      f64 s = 0, q = 0, w = p.w ? (f64)get(p.w[weight_of(p, c)]) : 1;
+      for (i64 k = 0; k < p.pieces; k++) s += p.partial[k * 2 * p.channels + c], q += p.partial[(k * 2 + 1) * p.channels + c];
+      p.partial[c] = s, p.partial[p.channels + c] = q;
+      sum += w * s, along += w * q;
+    }
+    sum = block_sum(sum), along = block_sum(along);
+    const f64 scale = -rstd * rstd * rstd * along / n;
+    for (i64 c = group * p.share + threadIdx.x; c < (group + 1) * p.share; c += THREADS) {
+      p.slope[c] = (A)(rstd * (p.w ? (f64)get(p.w[weight_of(p, c)]) : 1));
+      p.scale[c] = (A)scale;
+      p.shift[c] = (A)(-rstd * sum / n - scale * mean);
+    }
+  }
+}
+
+/* ... and of weight and bias, from those sums: over all samples, in order. */
+KERNEL(group_affine, channel_job)
+{
+  EACH(w, p.weights)
+  {
+    f64 s = 0, q = 0;
+    for (i64 c = w; c < p.channels; c += p.weights) {
+      s += p.partial[c];
+      q += p.partial[p.channels + c] * (f64)p.rstd[group_of(p, c)];
+    }
+    if (p.gw) p.gw[w] = (A)q;
+    if (p.gb) p.gb[w] = (A)s;
+  }
+}
+
 /* ---- the pass over elements ---- */
 
 struct coefficients {
@@ -325,7 +371,8 @@ FN coefficients coefficients_of(const channel_job &p, i64 c)
 {
   const affine f = N == RUNNING ? affine_of(p, c, (A)get(p.running_mean[c]),
                                             1 / sqrt((A)get(p.running_var[c]) + (A)p.eps))
-                   : N == BACKWARD ? affine{} : affine_of(p, c, p.mean[c], p.rstd[c]);
+                   : N == BACKWARD || N == GROUPS_BACK ? affine{}
+                                                       : affine_of(p, c, p.mean[group_of(p, c)], p.rstd[group_of(p, c)]);
   return BACK ? coefficients{p.scale[c], p.shift[c], p.slope[c], f} : coefficients{f.scale, f.shift};
 }
 
