@@ -78,7 +78,8 @@ static void make_alike(const call *c, job *j, cni_cuda_rows *r)
 {
   int64_t alike = 16 / (int64_t)cn_element_size(c->x_type);
   if (is_even(r) || !r->packs) return;
-  int64_t bytes = cni_cuda_rows_packs(r) * alike * (int64_t)cn_element_size(c->w_type) * ((j->w != NULL) + (j->b != NULL));
+  int64_t vectors = (j->w != NULL) + (j->b != NULL);
+  int64_t bytes = cni_cuda_rows_packs(r) * alike * (int64_t)cn_element_size(c->w_type) * vectors;
   j->laid = (int32_t)r->grid.shared;
   if (bytes && bytes <= MOST_LAID && cni_cuda_rows_beside(r, c->d, bytes)) r->form |= LAID;
   bool few = r->grid.x < c->d->units || r->grid.x < alike;

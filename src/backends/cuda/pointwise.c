@@ -6,7 +6,8 @@
 
 #include "plugin.h"
 
-enum { BLOCKS_PER_UNIT = 32 }; /* blocks beyond that take another turn of the loop */
+/* Blocks beyond that take another turn of the loop. With a quarter of them copies are 3 to 5 % slower. */
+enum { BLOCKS_PER_UNIT = 128 };
 
 static char *text_of(const void *source, size_t *size) { return cni_cuda_host->source_text(source, size); }
 
