@@ -7,6 +7,8 @@
 
 #include <string.h>
 
+static const double TINY = 1 << 16; /* multiplications */
+
 /* As in kernels/conv.cu. */
 typedef struct job {
   void *x, *w, *y;
@@ -110,16 +112,25 @@ static cni_cuda_conv weight_of(const cn_call *c)
   return v;
 }
 
-#define BOTH(name, read)                      \
-  static int name##_dnn(cn_call *c)           \
-  {                                           \
-    cni_cuda_conv v = read(c);                \
-    return cni_cuda_conv_dnn(c, &v);          \
-  }                                           \
-  static int name##_plain(cn_call *c)         \
-  {                                           \
-    cni_cuda_conv v = read(c);                \
-    return run_plain(c, &v);                  \
+/* The plain kernels are one launch; cuDNN's are several, with copies to channels innermost around them. */
+static int refuse_tiny(cn_call *c, const cni_cuda_conv *v)
+{
+  const int64_t *w = v->w->shape;
+  bool tiny = (double)v->y->numel * (double)(w[1] * w[2] * w[3]) < TINY;
+  return tiny ? cni_cuda_refuse(c, "so little work that one launch is faster") : CN_OK;
+}
+
+#define BOTH(name, read)                           \
+  static int name##_dnn(cn_call *c)                \
+  {                                                \
+    cni_cuda_conv v = read(c);                     \
+    int status = refuse_tiny(c, &v);               \
+    return status ? status : cni_cuda_conv_dnn(c, &v); \
+  }                                                \
+  static int name##_plain(cn_call *c)              \
+  {                                                \
+    cni_cuda_conv v = read(c);                     \
+    return run_plain(c, &v);                       \
   }
 BOTH(forward, forward_of)
 BOTH(input, input_of)
