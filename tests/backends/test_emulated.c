@@ -100,6 +100,27 @@ static void row_gradients(void **state)
   cn_scope_end(s);
 }
 
+static cn_tensor *norm_of(cn_tensor *const *x, int64_t groups)
+{
+  if (groups) return cn_group_norm(x[0], groups, x[1], x[2]);
+  return cn_batch_norm(x[0], NULL, NULL, x[1], x[2], .training = true);
+}
+
+/* Group norm, or batch norm where there are no groups, with gradients. */
+static void check_norm(cn_tensor *x, int64_t groups)
+{
+  int64_t c = cn_size(x, 1);
+  cn_tensor *w = cn_randn(CN_SHAPE(c)), *b = cn_randn(CN_SHAPE(c)), *g = cn_randn_like(x);
+  cn_tensor *here[] = {cn_requires_grad(cn_detach(x), true), cn_requires_grad(w, true), cn_requires_grad(b, true)},
+            *far[3];
+  for (int k = 0; k < 3; k++) far[k] = cn_requires_grad(there(cn_detach(here[k])), true);
+  cn_tensor *want = norm_of(here, groups), *have = norm_of(far, groups);
+  close_to("norm", want, have, 1e-5);
+  assert_int_equal(cn_backward(cn_sum(cn_mul(want, g))), 0);
+  assert_int_equal(cn_backward(cn_sum(cn_mul(have, there(g)))), 0);
+  for (int k = 0; k < 3; k++) close_to("its gradient", cn_grad_of(here[k]), cn_grad_of(far[k]), 5e-5);
+}
+
 /* Batch norm where channels lie together, by packs and not, with its gradients. */
 static void channels(void **state)
 {
@@ -110,17 +131,24 @@ static void channels(void **state)
   static const int64_t counts[] = {16, 36, 6}; /* packs of 4: a power of two, not one, and none */
   for (int i = 0; i < 3; i++) {
     int64_t c = counts[i];
-    cn_tensor *x = cn_channels_last(cn_randn(CN_SHAPE(7, c, 9, 11)));
-    cn_tensor *w = cn_randn(CN_SHAPE(c)), *b = cn_randn(CN_SHAPE(c));
-    cn_tensor *g = cn_channels_last(cn_randn(CN_SHAPE(7, c, 9, 11)));
-    cn_tensor *here[] = {cn_requires_grad(x, true), cn_requires_grad(w, true), cn_requires_grad(b, true)}, *far[3];
-    for (int k = 0; k < 3; k++) far[k] = cn_requires_grad(there(cn_detach(here[k])), true);
-    cn_tensor *want = cn_batch_norm(x, NULL, NULL, w, b, .training = true);
-    cn_tensor *have = cn_batch_norm(far[0], NULL, NULL, far[1], far[2], .training = true);
-    close_to("batch norm", want, have, 1e-5);
-    assert_int_equal(cn_backward(cn_sum(cn_mul(want, g))), 0);
-    assert_int_equal(cn_backward(cn_sum(cn_mul(have, there(g)))), 0);
-    for (int k = 0; k < 3; k++) close_to("its gradient", cn_grad_of(here[k]), cn_grad_of(far[k]), 5e-5);
+    check_norm(cn_channels_last(cn_randn(CN_SHAPE(7, c, 9, 11))), 0);
+  }
+  cn_scope_end(s);
+}
+
+/* Batch norm and group norm over planes: of whole packs, that begin and end inside of them, of less than one; some so
+ * long that several blocks sum them up. */
+static void planes(void **state)
+{
+  (void)state;
+  need_device();
+  cn_scope *s = cn_scope_begin();
+  cn_seed(10);
+  static const int64_t shapes[][4] = {{2, 2, 130, 132}, {2, 2, 130, 131}, {3, 6, 9, 11}, {1, 4, 91, 91}, {2, 4, 3, 1}};
+  for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+    cn_tensor *x = cn_add(cn_randn(shapes[i], 4), cn_num(1));
+    check_norm(x, 0);
+    check_norm(x, shapes[i][1] / 2);
   }
   cn_scope_end(s);
 }
@@ -604,8 +632,8 @@ int main(int argc, char **argv)
 {
   if (argc > 0) emulate(argv);
   const struct CMUnitTest tests[] = {cmocka_unit_test(rows), cmocka_unit_test(strides), cmocka_unit_test(row_gradients),
-                                     cmocka_unit_test(channels), cmocka_unit_test(blocks), cmocka_unit_test(lines),
-                                     cmocka_unit_test(sequences), cmocka_unit_test(ctc),
+                                     cmocka_unit_test(channels), cmocka_unit_test(planes), cmocka_unit_test(blocks),
+                                     cmocka_unit_test(lines), cmocka_unit_test(sequences), cmocka_unit_test(ctc),
                                      cmocka_unit_test(places), cmocka_unit_test(images), cmocka_unit_test(recordings),
                                      cmocka_unit_test(updates), cmocka_unit_test(norms), cmocka_unit_test(draws),
                                      cmocka_unit_test(gelus), cmocka_unit_test(casts)};

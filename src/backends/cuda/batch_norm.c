@@ -26,8 +26,8 @@ typedef struct job {
 } job;
 
 /* Rows that a thread of the sums has at once. */
-static const int rows_at_once[] = {[FORWARD] = 8, [BACKWARD] = 4, [GATED] = 4, [RUNNING] = 8, [JOINED] = 3,
-                                   [GROUPS_BACK] = 4};
+static const int rows_at_once[] = {
+    [FORWARD] = 8, [BACKWARD] = 4, [GATED] = 4, [RUNNING] = 8, [JOINED] = 3, [GROUPS_BACK] = 4};
 
 enum { MOST_VECTORS = 4 }; /* per channel, of the program's own types */
 
@@ -39,7 +39,7 @@ typedef struct call {
   int vector_type; /* of weight, bias, running statistics */
   cni_cuda_operand x, other, y, mean, rstd, vectors[MOST_VECTORS], gw, gb;
   cni_cuda_operand part, result, total; /* of JOINED */
-  void *room; /* coefficients, then partial sums */
+  void *room;                           /* coefficients, then partial sums */
   size_t bytes;
   job j;
 } call;
@@ -81,7 +81,8 @@ static void choose_packs(call *k, uintptr_t addresses)
 {
   job *j = &k->j;
   int64_t vector = pack_of(k), run = j->inner == 1 ? j->channels : j->inner;
-  j->aligned = run % vector == 0 && addresses % ((size_t)vector * cn_element_size(k->type)) == 0;
+  bool packs = addresses % ((size_t)vector * cn_element_size(k->type)) == 0;
+  j->aligned = !packs ? 0 : run % vector == 0 ? 1 : j->inner >= vector ? 2 : 0;
   j->width = 0;
   if (j->aligned && j->inner == 1)
     for (j->width = 1; j->width < WARP && j->width * vector < j->channels;) j->width *= 2;
@@ -169,7 +170,7 @@ static int make_room(call *k)
   j->pieces = wanted < most ? wanted : most;
   if (j->pieces < 1) j->pieces = 1;
   j->piece = up(count, j->pieces);
-  if (j->inner > 1 && j->aligned) j->piece = up(j->piece, pack_of(k)) * pack_of(k);
+  if (j->inner > 1 && j->aligned == 1) j->piece = up(j->piece, pack_of(k)) * pack_of(k);
   j->chunk = j->width ? rows_at_once[k->mode] * (CNI_CUDA_THREADS / j->width) : 0;
   int64_t parts = up(count, j->chunk ? j->chunk : j->piece);
   if (!j->chunk || j->pieces > parts) j->pieces = parts;
@@ -186,8 +187,11 @@ static int make_room(call *k)
 
 static int launch(call *k, const char *entry, cni_cuda_grid grid)
 {
-  cni_cuda_code code = {.file = "batch_norm.cu", .entry = entry, .types = {k->type, k->vector_type},
-                        .number = (int)k->mode, .threads = grid.threads};
+  cni_cuda_code code = {.file = "batch_norm.cu",
+                        .entry = entry,
+                        .types = {k->type, k->vector_type},
+                        .number = (int)k->mode,
+                        .threads = grid.threads};
   return cni_cuda_run(k->d, k->name, &code, grid, &k->j);
 }
 
@@ -353,7 +357,9 @@ static int relu_backward_kernel(cn_call *c)
 /* batch_norm_add_relu_backward(grad_out, other, result, input, weight, save_mean, save_invstd, training, mask) */
 static int add_relu_backward_kernel(cn_call *c)
 {
-  tensors t = {.other = cn_desc_of(c->in[0]), .part = cn_desc_of(c->in[1]), .result = cn_desc_of(c->in[2]),
+  tensors t = {.other = cn_desc_of(c->in[0]),
+               .part = cn_desc_of(c->in[1]),
+               .result = cn_desc_of(c->in[2]),
                .total = cn_desc_of(c->out[3])};
   return backward(c, JOINED, t, 3, 7, false);
 }

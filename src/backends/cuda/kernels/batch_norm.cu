@@ -38,15 +38,19 @@ struct channel_job {
   i64 outer, channels, inner, pieces, piece;
   i64 chunk;                   /* rows: a piece is every pieces-th chunk of these; 0: `piece` rows or elements in a run */
   f64 eps;
-  i32 relu, aligned;
+  i32 relu;
+  i32 aligned;                 /* what may be read by packs: nothing (0), runs of a channel (1), all of the tensor (2) */
   i32 width;                   /* packs of neighbouring channels that a block takes side by side, a power of two */
   i32 training;                /* of backward: statistics are those of x, not constants */
   i64 share, weights;          /* GROUPED: planes of a group, and channels, each of which has a weight */
 };
 
+/* n / by, in 32 bits where they fit: 64-bit division is several times slower. */
+FN i64 quotient(i64 n, i64 by) { return (u64)(n | by) >> 32 ? n / by : (i64)((u32)n / (u32)by); }
+
 /* Whose statistics and whose weight a channel has. */
-FN i64 group_of(const channel_job &p, i64 c) { return GROUPED ? c / p.share : c; }
-FN i64 weight_of(const channel_job &p, i64 c) { return GROUPED ? c % p.weights : c; }
+FN i64 group_of(const channel_job &p, i64 c) { return GROUPED ? quotient(c, p.share) : c; }
+FN i64 weight_of(const channel_job &p, i64 c) { return GROUPED ? c - quotient(c, p.weights) * p.weights : c; }
 
 FN f32 fused(f32 a, f32 b, f32 c) { return fmaf(a, b, c); }
 FN f64 fused(f64 a, f64 b, f64 c) { return fma(a, b, c); }
@@ -225,9 +229,6 @@ KERNEL(channel_column_sums, channel_job)
   leave(p, channel, e.begin * p.channels + channel, e.end - e.begin, s, q);
 }
 
-/* n / by, in 32 bits where they fit: 64-bit division is several times slower. */
-FN i64 quotient(i64 n, i64 by) { return (u64)(n | by) >> 32 ? n / by : (i64)((u32)n / (u32)by); }
-
 /* The sums over runs of M neighbours that fall to this thread: of one channel, in planes of `inner` elements. */
 template <int M> FN void add_planes(sums &a, f64 &s, f64 &q, const channel_job &p, i64 channel, extent e)
 {
@@ -254,6 +255,43 @@ template <int M> FN void add_planes(sums &a, f64 &s, f64 &q, const channel_job &
   }
 }
 
+/* The same where planes begin and end anywhere in packs: those that a plane lies in are read, and taken apart. */
+FN void add_odd_planes(sums &a, f64 &s, f64 &q, const channel_job &p, i64 channel, extent e)
+{
+  enum { AT_ONCE = 2 };
+  const i64 packs = p.inner / V + 2, last = p.outer * p.channels * p.inner; /* of a plane, at most; elements in all */
+  const i64 begin = quotient(e.begin, p.inner), end = quotient(e.end - 1, p.inner) + 1; /* planes */
+  for (i64 first = threadIdx.x; first < (end - begin) * packs; first += AT_ONCE * THREADS) {
+    elements<V> v[AT_ONCE];
+    i64 at[AT_ONCE], from[AT_ONCE], to[AT_ONCE];
+#pragma unroll
+    for (int k = 0; k < AT_ONCE; k++) {
+      const i64 index = first + k * THREADS, plane = quotient(index, packs), outer = begin + plane;
+      const i64 start = (outer * p.channels + channel) * p.inner; /* of the plane; from, to: what of it the block has */
+      from[k] = start + (outer * p.inner < e.begin ? e.begin - outer * p.inner : 0);
+      to[k] = start + ((outer + 1) * p.inner > e.end ? e.end - outer * p.inner : p.inner);
+      at[k] = (from[k] & ~(i64)(V - 1)) + (index - plane * packs) * V;
+      if (outer >= end) to[k] = from[k];
+      if (at[k] >= to[k]) continue;
+      if (at[k] + V <= last) fetch(v[k], p, at[k]);
+      else
+#pragma unroll
+        for (int i = 0; i < V; i++)
+          if (at[k] + i < last) {
+            v[k].x.v[i] = p.x[at[k] + i];
+            if (BACK) v[k].g.v[i] = p.g[at[k] + i];
+          }
+    }
+#pragma unroll
+    for (int k = 0; k < AT_ONCE; k++)
+#pragma unroll
+      for (int i = 0; i < V; i++)
+        if (at[k] + i >= from[k] && at[k] + i < to[k]) add(a, get(v[k].x.v[i]), gradient_of(v[k], i));
+    s += (f64)a.s, q += (f64)a.q;
+    a.s = a.q = 0;
+  }
+}
+
 /* inner > 1: blockIdx.x is a channel. */
 KERNEL(channel_plane_sums, channel_job)
 {
@@ -263,7 +301,8 @@ KERNEL(channel_plane_sums, channel_job)
   const i64 begin = (plane * p.channels + channel) * p.inner + e.begin - plane * p.inner;
   f64 s = 0, q = 0;
   sums a = sums_of(p, channel, begin);
-  if (p.aligned) add_planes<V>(a, s, q, p, channel, e);
+  if (p.aligned == 1) add_planes<V>(a, s, q, p, channel, e);
+  else if (p.aligned == 2 && N != JOINED) add_odd_planes(a, s, q, p, channel, e);
   else add_planes<1>(a, s, q, p, channel, e);
   s = block_sum(s);
   q = block_sum(q);
@@ -417,6 +456,11 @@ template <bool BOTH> FN void apply_columns(const channel_job &p, i64 packs)
   }
 }
 
+FN coefficients of_plane(const channel_job &p, i64 plane)
+{
+  return coefficients_of(p, plane - quotient(plane, p.channels) * p.channels);
+}
+
 /* Runs of M neighbours of one channel, or, where channels are innermost, single elements. */
 template <int M, bool BOTH> FN void apply_runs(const channel_job &p, i64 n)
 {
@@ -433,8 +477,7 @@ template <int M, bool BOTH> FN void apply_runs(const channel_job &p, i64 n)
 #pragma unroll
     for (int a = 0; a < AT_ONCE; a++) {
       if (k + a * step >= n / M) continue;
-      const i64 plane = quotient(k + a * step, runs), c = plane - quotient(plane, p.channels) * p.channels;
-      const coefficients f = coefficients_of(p, c);
+      const coefficients f = of_plane(p, quotient(k + a * step, runs));
 #pragma unroll
       for (int i = 0; i < M; i++) x[a].v[i] = applied<BOTH>(p, f, x[a].v[i], BOTH ? o[a].v[i] : T0{});
       *(pack<T0, M> *)(p.y + (k + a * step) * M) = x[a];
@@ -442,11 +485,34 @@ template <int M, bool BOTH> FN void apply_runs(const channel_job &p, i64 n)
   }
 }
 
+/* Packs that may lie in two planes, which have at least V elements. */
+template <bool BOTH> FN void apply_across(const channel_job &p, i64 n)
+{
+  const i64 step = (i64)gridDim.x * THREADS;
+  for (i64 k = (i64)blockIdx.x * THREADS + threadIdx.x; k < (n + V - 1) / V; k += step) {
+    const i64 at = k * V, plane = quotient(at, p.inner), own = (plane + 1) * p.inner - at; /* elements of the first */
+    const bool whole = at + V <= n;
+    const coefficients f = of_plane(p, plane), g = own < V && at + own < n ? of_plane(p, plane + 1) : f;
+    pack<T0, V> x = {}, o = {};
+    if (whole) x = *(const pack<T0, V> *)(p.x + at);
+    if (whole && BOTH) o = *(const pack<T0, V> *)(OTHER + at);
+#pragma unroll
+    for (int i = 0; i < V; i++) {
+      if (!whole && at + i < n) x.v[i] = p.x[at + i];
+      if (!whole && BOTH && at + i < n) o.v[i] = OTHER[at + i];
+      x.v[i] = applied<BOTH>(p, i < own ? f : g, x.v[i], BOTH ? o.v[i] : T0{});
+      if (!whole && at + i < n) p.y[at + i] = x.v[i];
+    }
+    if (whole) *(pack<T0, V> *)(p.y + at) = x;
+  }
+}
+
 template <bool BOTH> FN void apply(const channel_job &p)
 {
   const i64 n = p.outer * p.channels * p.inner;
-  if (p.aligned && p.inner == 1) apply_columns<BOTH>(p, n / H);
-  else if (p.aligned) apply_runs<V, BOTH>(p, n);
+  if (p.aligned == 1 && p.inner == 1) apply_columns<BOTH>(p, n / H);
+  else if (p.aligned == 1) apply_runs<V, BOTH>(p, n);
+  else if (p.aligned == 2) apply_across<BOTH>(p, n);
   else apply_runs<1, BOTH>(p, n);
 }
 
