@@ -45,7 +45,7 @@ GRADIENT = {
     "nn.functional.ctc_loss": (F32, "sums of exponentials of large numbers"),
     "special.log_ndtr": (F32, "by erfcx, where PyTorch divides two small numbers"),
     "linalg.cond": (F32, SOLVE), "linalg.eigh": (F32, SOLVE), "linalg.lstsq": (F32, SOLVE),
-    "linalg.multi_dot": (F32, ORDER), "linalg.pinv": (F32, SOLVE), "linalg.svd": (F32, SOLVE),
+    "linalg.multi_dot": (F32, ORDER), "linalg.pinv": (F32, SOLVE), "linalg.svd": (F32, SOLVE), "svd": (F32, SOLVE),
 }
 HALF_GRADIENT = "a half gradient is one pass in float32, rounded once, where PyTorch stores each step"
 

@@ -263,9 +263,17 @@ def signs_fixed(matrix):
     return matrix * torch.where(matrix.gather(-2, place) < 0, -1.0, 1.0).to(matrix.dtype)
 
 
+def vectors_fixed(u, s, v):
+    """Of singular vectors in columns: those of values up to signs; of the rest, which only has to be a basis of what
+    is left, the projection on it."""
+    k = s.shape[-1]
+    rest = [m[..., k:] @ m[..., k:].mT for m in (u, v) if m.shape[-1] > k]
+    return (signs_fixed(u[..., :k]), s, signs_fixed(v[..., :k]), *rest)
+
+
 UP_TO_SIGNS = {
     "linalg.eigh": lambda r: (r[0], signs_fixed(r[1])),
-    "linalg.svd": lambda r: (signs_fixed(r[0]), r[1], signs_fixed(r[2].mT).mT),
-    "svd": lambda r: (signs_fixed(r[0]), r[1], signs_fixed(r[2])),
+    "linalg.svd": lambda r: vectors_fixed(r[0], r[1], r[2].mT),
+    "svd": lambda r: vectors_fixed(*r),
     "linalg.qr": lambda r: (signs_fixed(r[0]), signs_fixed(r[1].mT).mT),
 }
