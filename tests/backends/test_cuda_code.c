@@ -112,6 +112,8 @@ static const struct variant {
     {{.file = "norm.cu", .entry = "norm_backward_all", .types = {CN_BF16, CN_BF16, CN_BF16, CN_BF16}, .op = "layer",
       .number = 5, .threads = 128, .form = AHEAD + 2},
      168},
+    {{.file = "sample.cu", .entry = "byte_weights", .types = {CN_F64}, .exact = true}, 80},
+    {{.file = "sample.cu", .entry = "resample_bytes", .types = {CN_F64}, .exact = true}, 64},
 };
 
 #define FUNCTIONS(X)                                                                                          \

@@ -317,12 +317,32 @@ static void many_rows(void **state)
   }
 }
 
+/* Images of bytes in other sizes: the CPU's bytes. */
+static void bytes(void **state)
+{
+  (void)state;
+  need_device();
+  static const int64_t sizes[][4] = {{1, 5, 7, 2}, {20, 31, 7, 40}, {23, 9, 64, 3}, {16, 16, 1, 33}};
+  static const char *const modes[] = {"bilinear", "bicubic"};
+  cn_seed(20);
+  for (int i = 0; i < 4 * 8; i++) {
+    cn_scope *s = cn_scope_begin();
+    const int64_t *n = sizes[i / 8];
+    cn_tensor *x = cn_randint(0, 256, CN_SHAPE(2, 3, n[0], n[1]), .dtype = CN_U8), *y[2];
+    for (int far = 0; far < 2; far++)
+      y[far] = cn_interpolate(far ? there(x) : x, .size_ = CN_INTS(n[2], n[3]), .mode = modes[i & 1],
+                              .antialias = i & 2, .align_corners = i & 4 ? 1 : CN_ZERO);
+    close_to("bytes in another size", y[0], y[1], 0);
+    cn_scope_end(s);
+  }
+}
+
 int main(int argc, char **argv)
 {
   if (argc > 0) emulate(argv);
   const struct CMUnitTest tests[] = {cmocka_unit_test(convolutions), cmocka_unit_test(pools),
                                      cmocka_unit_test(residuals),    cmocka_unit_test(few_rows),
                                      cmocka_unit_test(orders),       cmocka_unit_test(statistics),
-                                     cmocka_unit_test(many_rows)};
+                                     cmocka_unit_test(many_rows),    cmocka_unit_test(bytes)};
   return cmocka_run_group_tests(tests, find_emulated, NULL);
 }

@@ -1,6 +1,7 @@
 /* sample.c: resampling along a dim, weighted sums by index, binary search.
  *
  * Place in the flow: launches of kernels/sample.cu and kernels/search.cu. Invariant: operands are row-major here. */
+#include <math.h>
 #include <string.h>
 
 #include "plugin.h"
@@ -9,10 +10,20 @@
 typedef struct resampling {
   const void *x;
   void *y;
-  int64_t outer, in, out, inner;
+  int64_t outer, in, out, inner, most;
   int32_t mode, corners, antialias, unused;
   double scale;
 } resampling;
+typedef struct resampling_of_bytes {
+  resampling r;
+  const void *x;
+  void *y;
+  double *weight;
+  int64_t *first;
+  int32_t *whole;
+} resampling_of_bytes;
+
+enum { NEAREST_EXACT = 1, LINEAR = 2 };
 
 static int mode_of(const char *name)
 {
@@ -20,6 +31,38 @@ static int mode_of(const char *name)
   int i = 0;
   while (i < 3 && strcmp(name, names[i]) != 0) i++;
   return i;
+}
+
+/* How many elements of the input an element of the result may have: as the CPU counts. */
+static int64_t most_of(const resampling *j)
+{
+  if (j->mode <= NEAREST_EXACT) return 1;
+  int64_t width = j->mode == LINEAR ? 2 : 4;
+  if (!j->antialias) return width;
+  double ratio = j->corners      ? (j->out > 1 ? (double)(j->in - 1) / (double)(j->out - 1) : 0)
+                 : j->scale > 0 ? 1 / j->scale
+                                : (double)j->in / (double)j->out;
+  double most = ceil((double)width / 2 * (ratio > 1 ? ratio : 1)) * 2 + 2;
+  return most < (double)j->in ? (int64_t)most : j->in;
+}
+
+/* Bytes: a table of weights as whole numbers, then sums by it. */
+static int resample_bytes(cni_cuda_device *d, const char *name, const resampling *r, int64_t n)
+{
+  resampling_of_bytes j = {.r = *r, .x = r->x, .y = r->y};
+  size_t table = (size_t)(r->out * r->most), lines = (size_t)r->out * 2;
+  size_t bytes = table * sizeof *j.weight + lines * sizeof *j.first + (table + 1) * sizeof *j.whole;
+  j.weight = cni_cuda_scratch(d, name, bytes);
+  if (!j.weight) return CN_ERR_MEMORY;
+  j.first = (int64_t *)(void *)(j.weight + table);
+  j.whole = (int32_t *)(void *)(j.first + lines);
+  j.r.x = NULL, j.r.y = NULL;
+  cni_cuda_code code = {.file = "sample.cu", .entry = "byte_weights", .types = {CN_F64}, .exact = true};
+  int status = cni_cuda_run(d, name, &code, (cni_cuda_grid){.x = 1, .y = 1, .threads = CNI_CUDA_THREADS}, &j);
+  code.entry = "resample_bytes";
+  if (!status) status = cni_cuda_run(d, name, &code, cni_cuda_grid_for(d, n), &j);
+  cni_cuda_free(d, j.weight, bytes);
+  return status;
 }
 
 /* resample(input, dim, size, mode, align_corners, scale, antialias), and its transpose */
@@ -30,7 +73,6 @@ static int resample(cn_call *c, bool back)
   cni_cuda_device *d = cni_cuda_of(c);
   cni_cuda_operand ox = {0}, oy = {0};
   if (!d) return CN_ERR_DEVICE;
-  if (x->dtype != CN_F32 && x->dtype != CN_F64) return cni_cuda_refuse(c, "bytes are resampled in whole numbers");
   if (y->numel == 0) return CN_OK;
   int repeats = back ? cni_cuda_host->not_deterministic(name) : CN_OK;
   if (repeats) return repeats;
@@ -43,6 +85,7 @@ static int resample(cn_call *c, bool back)
   j.corners = c->args[4].u.i != 0;
   j.scale = c->args[5].tag == CN_V_FLOAT ? c->args[5].u.f : (double)c->args[5].u.i;
   j.antialias = c->args[6].u.i != 0;
+  j.most = most_of(&j);
   int status = cni_cuda_take(&ox, d, name, x, 0);
   if (!status) status = cni_cuda_room(&oy, d, name, y, 0);
   if (!status && back) status = cni_cuda_zero(d, oy.data, cn_element_bytes(y->dtype, y->numel));
@@ -51,7 +94,8 @@ static int resample(cn_call *c, bool back)
   cni_cuda_code code = {.file = "sample.cu", .entry = "resample", .types = {x->dtype}, .exact = true};
   if (back) code.entry = "resample_grad";
   int64_t n = j.outer * j.out * j.inner;
-  if (!status && n) status = cni_cuda_run(d, name, &code, cni_cuda_grid_for(d, n), &j);
+  if (!status && n && x->dtype == CN_U8) status = resample_bytes(d, name, &j, n);
+  else if (!status && n) status = cni_cuda_run(d, name, &code, cni_cuda_grid_for(d, n), &j);
   cni_cuda_drop(&ox, d);
   return cni_cuda_give(&oy, d, name, status);
 }

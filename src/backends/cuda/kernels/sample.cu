@@ -15,7 +15,7 @@ enum resample_mode { NEAREST, NEAREST_EXACT, LINEAR, CUBIC };
 struct resample_job {
   const T0 *x;
   T0 *y;
-  i64 outer, in, out, inner;
+  i64 outer, in, out, inner, most; /* most: elements of the input that make up one of the result */
   i32 mode, corners, antialias, unused;
   f64 scale; /* 0: the ratio of the sizes */
 };
@@ -87,7 +87,7 @@ FN cover cover_of(const resample_job &p, i64 i)
     if (c.first < 0) c.first = 0;
     if (last > p.in) last = p.in;
     if (last <= c.first) last = c.first + 1;
-    c.count = last - c.first;
+    c.count = last - c.first < p.most ? last - c.first : p.most;
     c.sum = 0;
     for (i64 k = 0; k < c.count; k++) c.sum += filter(p.mode, ((T0)(k + c.first) - c.centre + (T0)0.5) * c.inverse);
   }
@@ -131,6 +131,64 @@ KERNEL(resample_grad, resample_job)
     T0 *y = p.y + i / p.inner / p.out * p.in * p.inner + e;
     const cover c = cover_of(p, o);
     for (i64 k = 0; k < c.count; k++) add_to(&y[inside(p, c.first + k) * p.inner], p.x[i] * weight_at(p, c, k));
+  }
+}
+
+/* ---- bytes: weights of 16 bits, made of f64 (which T0 is) once for all lines ---- */
+struct bytes_job {
+  resample_job r; /* x, y: NULL */
+  const u8 *x;
+  u8 *y;
+  f64 *weight; /* (out, r.most): those that the first element of the input and the ones behind it count with */
+  i64 *first;  /* (out): which that is, then (out): how many there are */
+  i32 *whole;  /* (out, r.most): the weights as multiples of 2^-bits, then bits */
+};
+
+/* The weights of element i of the result; elements named twice, at a border, count once. Returns the largest, or 0. */
+FN f64 merge_weights(const bytes_job &p, i64 i)
+{
+  const cover c = cover_of(p.r, i);
+  f64 most = 0, *weight = p.weight + i * p.r.most;
+  i64 n = 0;
+  for (i64 k = 0; k < c.count; k++) {
+    const f64 w = weight_at(p.r, c, k);
+    if (n && inside(p.r, c.first + k) == inside(p.r, c.first + k - 1)) weight[n - 1] += w;
+    else weight[n++] = w;
+  }
+  for (i64 k = 0; k < n; k++) most = weight[k] > most ? weight[k] : most;
+  p.first[i] = inside(p.r, c.first);
+  p.first[p.r.out + i] = n;
+  return most;
+}
+
+/* One block: the largest weight says how fine all of them are. */
+KERNEL(byte_weights, bytes_job)
+{
+  f64 most = 0;
+  for (i64 i = threadIdx.x; i < p.r.out; i += THREADS) most = larger(most, merge_weights(p, i));
+  most = block_max(most);
+  int bits = 0;
+  while (bits < 22 && !(0.5 + most * (f64)(1 << (bits + 1)) >= 1 << 15)) bits++;
+  for (i64 i = threadIdx.x; i < p.r.out; i += THREADS) /* those that this thread has written */
+    for (i64 k = 0; k < p.first[p.r.out + i]; k++) {
+      const f64 w = p.weight[i * p.r.most + k] * (f64)(1 << bits);
+      p.whole[i * p.r.most + k] = (i32)(w < 0 ? w - 0.5 : w + 0.5);
+    }
+  if (threadIdx.x == 0) p.whole[p.r.out * p.r.most] = bits;
+}
+
+KERNEL(resample_bytes, bytes_job)
+{
+  const int bits = p.whole[p.r.out * p.r.most];
+  EACH(i, p.r.outer * p.r.out * p.r.inner)
+  {
+    const i64 e = i % p.r.inner, o = i / p.r.inner % p.r.out, count = p.first[p.r.out + o];
+    const u8 *x = p.x + (i / p.r.inner / p.r.out * p.r.in + p.first[o]) * p.r.inner + e;
+    const i32 *whole = p.whole + o * p.r.most;
+    i32 sum = bits ? 1 << (bits - 1) : 0;
+    for (i64 k = 0; k < count; k++) sum += whole[k] * x[k * p.r.inner];
+    sum >>= bits;
+    p.y[i] = (u8)(sum < 0 ? 0 : sum > 255 ? 255 : sum);
   }
 }
 
