@@ -7,7 +7,7 @@
 
 #include "plugin.h"
 
-enum { MOST = 64 };
+enum { MOST = 64, MOST_INDICES = 8 };
 
 typedef struct operand {
   cn_desc desc; /* data: in `bytes`, or NULL where there is no such tensor */
@@ -128,8 +128,21 @@ static int any_kernel(cn_call *c)
   return host_kernel(c);
 }
 
+/* index(input, indices), index_put(input, indices, values, accumulate): of more index tensors than index.c takes. */
+static int index_kernel(cn_call *c)
+{
+  int count = 0;
+  for (int i = 0; i < c->args[1].n; i++) count += c->args[1].u.ts[i] != NULL;
+  return count > MOST_INDICES ? host_kernel(c) : cni_cuda_refuse(c, "left to its decomposition");
+}
+
 const cn_kernel cni_cuda_fallback_kernels[] = {
-    {"fft_c2c", "host", host_kernel},           /* where cuFFT is not */
+    {"fft_c2c", "host", host_kernel}, /* where cuFFT is not */
+    {"arange", "host", host_kernel},  /* of types for storage only, these three */
+    {"linspace", "host", host_kernel},
+    {"eye", "host", host_kernel},
+    {"index", "host", index_kernel},
+    {"index_put", "host", index_kernel},
     {"*", "host", any_kernel},
     {NULL, NULL, NULL},
 };

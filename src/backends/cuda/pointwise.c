@@ -198,9 +198,45 @@ static int pointwise_kernel(cn_call *c)
   return status;
 }
 
+static bool is_complex(const cn_desc *x) { return x->dtype == CN_C64 || x->dtype == CN_C128; }
+
+/* The real (0) or imaginary (1) parts of x, which may be real itself; zero: an int64 of that value, for those it has
+ * not. */
+static cn_desc part_of(const cn_desc *x, int part, int64_t *zero)
+{
+  cn_desc d = *x;
+  if (is_complex(x)) {
+    d.dtype = x->dtype == CN_C64 ? CN_F32 : CN_F64;
+    d.data = (char *)x->data + (size_t)part * cn_element_size(d.dtype);
+    for (int i = 0; i < d.ndim; i++) d.strides[i] *= 2;
+  } else if (part) {
+    memset(&d, 0, sizeof d);
+    d.data = zero, d.numel = 1, d.dtype = CN_I64, d.device = CN_CPU, d.weak = 1;
+  }
+  return d;
+}
+
+/* to: complex. Pairs of float32 move as one; otherwise both parts are copied, one after the other. */
+static int copy_complex(cni_cuda_device *d, const char *name, const cn_desc *to, const cn_desc *from)
+{
+  int status = CN_OK;
+  int64_t zero = 0;
+  cn_desc parts[2] = {*to, *from};
+  if (to->dtype == CN_C64 && from->dtype == CN_C64 && from->device == to->device) {
+    parts[0].dtype = parts[1].dtype = CN_I64;
+    return cni_cuda_copy_desc(d, name, &parts[0], &parts[1]);
+  }
+  for (int i = 0; i < 2 && !status; i++) {
+    parts[0] = part_of(to, i, &zero), parts[1] = part_of(from, i, &zero);
+    status = cni_cuda_copy_desc(d, name, &parts[0], &parts[1]);
+  }
+  return status;
+}
+
 int cni_cuda_copy_desc(cni_cuda_device *d, const char *name, const cn_desc *to, const cn_desc *from)
 {
   cn_source source; /* all but its size is set by the host */
+  if (is_complex(to)) return copy_complex(d, name, to, from);
   int status = cni_cuda_transpose(d, name, to, from);
   if (status != CN_REFUSED) return status;
   source.size = sizeof source;
@@ -224,7 +260,7 @@ static int cast_kernel(cn_call *c)
   cni_cuda_device *d = cni_cuda_use(c->device & 0xff);
   if (!d) return CN_ERR_DEVICE;
   bool waits = cni_cuda_records(d) && from->device == to->device && !from->weak && to->numel &&
-               cni_cuda_is_dense(to) && cni_cuda_is_dense(from);
+               cni_cuda_is_dense(to) && cni_cuda_is_dense(from) && !is_complex(to);
   if (!waits) return copy_kernel(c);
   cn_source source; /* all but its size is set by the host */
   source.size = sizeof source;
