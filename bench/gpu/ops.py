@@ -246,6 +246,13 @@ def products():
         both(f"mm {k} bf16", unary(lambda m, x: m.mm(x, x), k, k), 2 * k ** 3, "TF")
     both("mm 4096 f32", unary(lambda m, x: m.mm(x, x), 4096, 4096, dtype="float32"), 2 * 4096 ** 3, "TF", 3)
 
+    def of_8_bits(m):
+        x = randn(m, 8192, 8192).to(m.float8_e4m3fn)
+        one = m.ones([], device="cuda")
+        return lambda: m._scaled_mm(x, x.t(), one, one, out_dtype=m.bfloat16, use_fast_accum=True)
+
+    both("scaled_mm 8192 fp8", of_8_bits, 2 * 8192 ** 3, "TF")
+
     def linear(m):
         x, w, b = randn(m, 32768, 768), randn(m, 3072, 768), randn(m, 3072)
         return lambda: F(m).linear(x, w, b)

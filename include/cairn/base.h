@@ -68,8 +68,8 @@ typedef struct cn_scope cn_scope;
 typedef struct cn_state cn_state;
 
 /* Element types. CN_DTYPE_NONE asks for the default one. From CN_F8E4M3 on they are for storage and
- * casts only; the four- and two-bit ones take a byte each in memory. Complex numbers are two floats side by side; real
- * ones can be cast to them. */
+ * casts only (the first two also for cn_scaled_mm); the four- and two-bit ones take a byte each in memory. Complex
+ * numbers are two floats side by side; real ones can be cast to them. */
 typedef enum cn_dtype {
   CN_DTYPE_NONE = 0,
   CN_BOOL,

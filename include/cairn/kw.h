@@ -670,6 +670,9 @@
 #define cn_scaled_dot_product_attention(query, key, ...) \
   cn_scaled_dot_product_attention_with(query, key, CN_HEAD(__VA_ARGS__, ), \
       CN_OPTS(cn_scaled_dot_product_attention_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_scaled_mm(input, mat2, scale_a, ...) \
+  cn_scaled_mm_with(input, mat2, scale_a, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_scaled_mm_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_scatter_reduce(input, dim, index, src, ...) \
   cn_scatter_reduce_with(input, dim, index, src, CN_HEAD(__VA_ARGS__, ), \
       CN_OPTS(cn_scatter_reduce_opts, CN_TAIL(__VA_ARGS__, )))

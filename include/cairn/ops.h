@@ -3459,6 +3459,22 @@ CN_API cn_tensor *cn_scaled_dot_product_attention_with(
       cn_tensor *query, cn_tensor *key, cn_tensor *value,
       const cn_scaled_dot_product_attention_opts *opts);
 
+typedef struct cn_scaled_mm_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  cn_tensor *bias; /* Tensor?, default None */
+  cn_tensor *scale_result; /* Tensor?, default None */
+  cn_dtype out_dtype; /* dtype?, default None */
+  bool use_fast_accum; /* bool, default False */
+} cn_scaled_mm_opts;
+/* Product of two matrices of 8-bit floats (float8_e4m3fn, float8_e5m2), (m, k) x (k, n), times
+ * their scales, plus bias, rounded once to out_dtype (that of input). scale_a and scale_b are
+ * float32: one number each, or (m, 1) and (1, n). scale_result multiplies results that are 8-bit
+ * floats, and is not looked at otherwise. use_fast_accum: devices may add up with fewer bits.
+ * Fastest where mat2 lies by columns. */
+CN_API cn_tensor *cn_scaled_mm_with(cn_tensor *input, cn_tensor *mat2, cn_tensor *scale_a,
+                                    cn_tensor *scale_b, const cn_scaled_mm_opts *opts);
+
 /* input with src (a tensor, or a number) written at index along dim. Of equal indices the last
  * one wins. */
 CN_API cn_tensor *cn_scatter(cn_tensor *input, int64_t dim, cn_tensor *index, cn_tensor *src);

@@ -536,6 +536,7 @@ const char *const cni_op_names[] = {
     "rsub",
     "scale_update",
     "scaled_dot_product_attention",
+    "scaled_mm",
     "scatter",
     "scatter_add",
     "scatter_reduce",
@@ -1434,6 +1435,11 @@ const char *const cni_op_docs[] = {
     "to its own position; scale is 1 / sqrt(E) unless given. With enable_gqa key and value may "
     "have fewer heads, each serving a group. dropout_p applies whenever it is not 0. Queries that"
     " see no key give zeros.",
+    "Product of two matrices of 8-bit floats (float8_e4m3fn, float8_e5m2), (m, k) x (k, n), times"
+    " their scales, plus bias, rounded once to out_dtype (that of input). scale_a and scale_b are"
+    " float32: one number each, or (m, 1) and (1, n). scale_result multiplies results that are "
+    "8-bit floats, and is not looked at otherwise. use_fast_accum: devices may add up with fewer "
+    "bits. Fastest where mat2 lies by columns.",
     "input with src (a tensor, or a number) written at index along dim. Of equal indices the last"
     " one wins.",
     "input with src added at index along dim; equal indices add up, in order.",
@@ -8525,6 +8531,20 @@ cn_tensor *cn_scaled_dot_product_attention_with(cn_tensor *query, cn_tensor *key
                      cn_v_bool(o->is_causal), cn_opt_float_or_none(o->scale),
                      cn_v_bool(o->enable_gqa)};
   return cni_apply1(CNI_OP_scaled_dot_product_attention, args, 8, NULL);
+}
+
+cn_tensor *cn_scaled_mm_with(cn_tensor *input, cn_tensor *mat2, cn_tensor *scale_a,
+                             cn_tensor *scale_b, const cn_scaled_mm_opts *opts)
+{
+  cn_scaled_mm_opts room;
+  const cn_scaled_mm_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "scaled_mm");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(mat2), cn_v_tensor(scale_a),
+                     cn_v_tensor(scale_b), cn_v_tensor(o->bias), cn_v_tensor(o->scale_result),
+                     cn_opt_code(o->out_dtype), cn_v_bool(o->use_fast_accum)};
+  return cni_apply1(CNI_OP_scaled_mm, args, 8, NULL);
 }
 
 cn_tensor *cn_scatter(cn_tensor *input, int64_t dim, cn_tensor *index, cn_tensor *src)

@@ -528,6 +528,7 @@ enum cni_op_id {
   CNI_OP_rsub,
   CNI_OP_scale_update,
   CNI_OP_scaled_dot_product_attention,
+  CNI_OP_scaled_mm,
   CNI_OP_scatter,
   CNI_OP_scatter_add,
   CNI_OP_scatter_reduce,

@@ -1,9 +1,10 @@
 /* quantize.c: the family of ops that say how numbers are rounded to a few bits: explicit quantisation in graphs and
- * files, and its rehearsal in training.
+ * files, its rehearsal in training, and products of 8-bit floats.
  *
  * Place in the flow: quantize_linear and dequantize_linear are composites; fake_quantize_* have a decomposition and a
- * gradient of their own, which goes straight through the rounding. Invariant: a quantised number is rounded half to
- * even and then clamped, never wrapped. */
+ * gradient of their own, which goes straight through the rounding; scaled_mm has a decomposition, and a kernel where a
+ * device multiplies 8-bit floats. Invariants: a quantised number is rounded half to even and then clamped, never
+ * wrapped; products of 8-bit floats are added up in float32 and rounded once. */
 #include <cairn/kw.h>
 
 #include "base/dtype.h"
@@ -154,6 +155,93 @@ static int fake_vjp(cn_vjp *v)
   return cn_err();
 }
 
+/* ---- scaled_mm(input, mat2, scale_a, scale_b, bias, scale_result, out_dtype, use_fast_accum) ---- */
+
+enum { A, B, SCALE_A, SCALE_B, BIAS, SCALE_RESULT, OUT_DTYPE, FAST }; /* parameters; the first are inputs, too */
+
+static bool is_f8(int dtype) { return dtype == CN_F8E4M3 || dtype == CN_F8E5M2; }
+
+static int scaled_type(const cn_call *c)
+{
+  return cni_arg_none(c->args, OUT_DTYPE) ? c->in[A]->d.dtype : (int)cni_arg_int(c->args, OUT_DTYPE);
+}
+
+/* One for each row of a, (m, 1), and for each column of b, (1, n)? */
+static bool has_row_scales(const cn_call *c)
+{
+  const cn_desc *a = &c->in[SCALE_A]->d, *b = &c->in[SCALE_B]->d;
+  return a->ndim == 2 && b->ndim == 2 && a->shape[0] == c->in[A]->d.shape[0] && a->shape[1] == 1 && b->shape[0] == 1 &&
+         b->shape[1] == c->in[B]->d.shape[1];
+}
+
+static int check_scales(const cn_call *c)
+{
+  char left[CNI_SHAPE_TEXT], right[CNI_SHAPE_TEXT];
+  const cn_desc *a = &c->in[SCALE_A]->d, *b = &c->in[SCALE_B]->d;
+  const cn_desc *r = c->in[SCALE_RESULT] ? &c->in[SCALE_RESULT]->d : a;
+  if (a->dtype != CN_F32 || b->dtype != CN_F32 || r->dtype != CN_F32)
+    return cn_call_fail(c, CN_ERR_DTYPE, "scales must be float32, but are %s, %s and %s",
+                        cn_dtype_name((cn_dtype)a->dtype), cn_dtype_name((cn_dtype)b->dtype),
+                        cn_dtype_name((cn_dtype)r->dtype));
+  if (c->in[SCALE_RESULT] && r->numel != 1)
+    return cn_call_fail(c, CN_ERR_SHAPE, "scale_result must be one number, but has shape %s",
+                        cni_shape_text(left, sizeof left, r->ndim, r->shape));
+  if ((a->numel == 1 && b->numel == 1) || has_row_scales(c)) return CN_OK;
+  return cn_call_fail(c, CN_ERR_SHAPE, "scales must be one number each, or of shapes [%lld, 1] and [1, %lld], one for "
+                      "each row of input and column of mat2, but have shapes %s and %s",
+                      (long long)c->in[A]->d.shape[0], (long long)c->in[B]->d.shape[1],
+                      cni_shape_text(left, sizeof left, a->ndim, a->shape),
+                      cni_shape_text(right, sizeof right, b->ndim, b->shape));
+}
+
+static int scaled_mm_infer(cn_call *c)
+{
+  char left[CNI_SHAPE_TEXT], right[CNI_SHAPE_TEXT];
+  const cn_desc *a = &c->in[A]->d, *b = &c->in[B]->d, *bias = c->in[BIAS] ? &c->in[BIAS]->d : NULL;
+  if (!is_f8(a->dtype) || !is_f8(b->dtype))
+    return cn_call_fail(c, CN_ERR_DTYPE, "takes matrices of float8_e4m3fn and float8_e5m2, not %s and %s",
+                        cn_dtype_name((cn_dtype)a->dtype), cn_dtype_name((cn_dtype)b->dtype));
+  if (a->ndim != 2 || b->ndim != 2 || a->shape[1] != b->shape[0])
+    return cn_call_fail(c, CN_ERR_SHAPE, "shapes %s and %s cannot be multiplied as matrices",
+                        cni_shape_text(left, sizeof left, a->ndim, a->shape),
+                        cni_shape_text(right, sizeof right, b->ndim, b->shape));
+  const int64_t shape[2] = {a->shape[0], b->shape[1]};
+  int dtype = scaled_type(c), status = check_scales(c);
+  if (status) return status;
+  if (dtype != CN_F32 && !cni_is_half(dtype) && !is_f8(dtype))
+    return cn_call_fail(c, CN_ERR_DTYPE, "gives float32, float16, bfloat16, float8_e4m3fn or float8_e5m2, not %s",
+                        cn_dtype_name((cn_dtype)dtype));
+  if (bias && (!cni_dtype_is_float(bias->dtype) || !cni_dtype_computes(bias->dtype)))
+    return cn_call_fail(c, CN_ERR_DTYPE, "bias must be floating-point, not %s", cn_dtype_name((cn_dtype)bias->dtype));
+  if (bias && (bias->ndim != 1 || bias->shape[0] != shape[1]))
+    return cn_call_fail(c, CN_ERR_SHAPE, "bias must be a vector of %lld, but has shape %s", (long long)shape[1],
+                        cni_shape_text(left, sizeof left, bias->ndim, bias->shape));
+  return cn_call_result(c, 0, dtype, 2, shape);
+}
+
+/* Each step calls the op again for a plainer form, which a device may have a kernel for: without what comes behind the
+ * product, then with one scale for all rows. bfloat16 holds all 8-bit floats, and its products are added in float32. */
+static int scaled_mm_decompose(cn_call *c)
+{
+  cn_tensor *a = c->in[A], *b = c->in[B], *one = c->in[SCALE_A], *other = c->in[SCALE_B], *y;
+  int dtype = scaled_type(c);
+  cn_scaled_mm_opts o = {.size = sizeof o, .out_dtype = CN_F32, .use_fast_accum = cni_arg_bool(c->args, FAST)};
+  if (dtype != CN_F32 || c->in[BIAS]) {
+    y = cn_scaled_mm_with(a, b, one, other, &o);
+    if (c->in[BIAS]) y = cn_add(y, cni_in_type(c->in[BIAS], CN_F32));
+    if (c->in[SCALE_RESULT] && is_f8(dtype)) y = cn_mul(y, cn_reshape(c->in[SCALE_RESULT], CN_SCALAR_SHAPE));
+    y = cni_in_type(y, dtype);
+  } else if (one->d.numel != 1 || other->d.numel != 1) {
+    cn_tensor *none = cn_ones(CN_SCALAR_SHAPE, .dtype = CN_F32, .device = c->device);
+    y = cn_mul(cn_mul(cn_scaled_mm_with(a, b, none, none, &o), one), other);
+  } else {
+    y = cn_mm_dtype(cn_cast(a, CN_BF16), cn_cast(b, CN_BF16), CN_F32);
+    y = cn_mul(y, cn_mul(cn_reshape(one, CN_SCALAR_SHAPE), cn_reshape(other, CN_SCALAR_SHAPE)));
+  }
+  c->out[0] = y;
+  return cn_err();
+}
+
 /* clang-format off */
 const cn_op cni_quantize_ops[] = {
   {.sig = "quantize_linear(Tensor input, Tensor|Scalar scale, Tensor|Scalar? zero_point=None, *, int axis=1, "
@@ -177,6 +265,14 @@ const cn_op cni_quantize_ops[] = {
    .doc = "fake_quantize_per_tensor_affine with a scale and a zero point for each index of axis.",
    .infer = fake_infer, .vjp = fake_vjp, .decompose = fake_decompose,
    .needs = {[0] = CN_IN(0) | CN_IN(1) | CN_IN(2)}},
+  {.sig = "scaled_mm(Tensor input, Tensor mat2, Tensor scale_a, Tensor scale_b, Tensor? bias=None, "
+          "Tensor? scale_result=None, dtype? out_dtype=None, bool use_fast_accum=False) -> Tensor "
+          "; alias__scaled_mm opt_bias opt_scale_result",
+   .doc = "Product of two matrices of 8-bit floats (float8_e4m3fn, float8_e5m2), (m, k) x (k, n), times their scales, "
+          "plus bias, rounded once to out_dtype (that of input). scale_a and scale_b are float32: one number each, or "
+          "(m, 1) and (1, n). scale_result multiplies results that are 8-bit floats, and is not looked at otherwise. "
+          "use_fast_accum: devices may add up with fewer bits. Fastest where mat2 lies by columns.",
+   .flags = CN_OP_NO_GRAD | CN_OP_ANY_DTYPE, .infer = scaled_mm_infer, .decompose = scaled_mm_decompose},
 };
 /* clang-format on */
 CNI_FAMILY(quantize);

@@ -152,6 +152,33 @@ static void casts(void **state)
   }
 }
 
+/* scaled_mm by the library, against float32 on the CPU. Its sums of 8-bit floats have some 14 bits. */
+static void scaled_products(void **state)
+{
+  (void)state;
+  need_gpu();
+  static const int64_t sizes[][3] = {{64, 128, 96}, {17, 256, 48}, {33, 40, 30}};
+  static const cn_dtype types[] = {CN_BF16, CN_F16, CN_F32, CN_F8E4M3};
+  cn_seed(2);
+  for (int i = 0; i < 3 * 4 * 8; i++) {
+    cn_scope *s = cn_scope_begin();
+    const int64_t m = sizes[i / 32][0], k = sizes[i / 32][1], n = sizes[i / 32][2];
+    cn_dtype to = types[i / 8 % 4];
+    bool lines = i & 1, fast = i & 4;
+    cn_tensor *a = cn_cast(cn_randn(CN_SHAPE(m, k)), CN_F8E4M3);
+    cn_tensor *b = cn_cast(cn_randn(CN_SHAPE(n, k)), fast ? CN_F8E5M2 : CN_F8E4M3);
+    cn_tensor *rows = lines ? cn_rand(CN_SHAPE(m, 1)) : cn_rand(CN_SCALAR_SHAPE);
+    cn_tensor *cols = lines ? cn_rand(CN_SHAPE(1, n)) : cn_rand(CN_SHAPE(1));
+    cn_tensor *bias = i & 2 ? cn_cast(cn_randn(CN_SHAPE(n)), to == CN_F8E4M3 ? CN_BF16 : to) : NULL, *y[2];
+    for (int far = 0; far < 2; far++)
+      y[far] = cn_scaled_mm(far ? there(a) : a, cn_transpose(far ? there(b) : b, 0, 1), far ? there(rows) : rows,
+                            far ? there(cols) : cols, .bias = bias && far ? there(bias) : bias, .out_dtype = to,
+                            .use_fast_accum = fast);
+    close_to(cn_dtype_name(to), y[0], y[1], to == CN_F8E4M3 ? 0.15 : 0.02);
+    cn_scope_end(s);
+  }
+}
+
 /* ---- pointwise ---- */
 
 static cn_tensor *gelu(cn_tensor *x) { return cn_gelu(x); }
@@ -637,7 +664,8 @@ int main(int argc, char **argv)
   if (argc > 0) find_plugin(argv[0]);
   struct CMUnitTest tests[] = {
       cmocka_unit_test(without_device), cmocka_unit_test(information), cmocka_unit_test(copies),
-      cmocka_unit_test(casts),          cmocka_unit_test(pointwise),   cmocka_unit_test(broadcasts),
+      cmocka_unit_test(casts),
+      cmocka_unit_test(scaled_products), cmocka_unit_test(pointwise), cmocka_unit_test(broadcasts),
       cmocka_unit_test(integers),       cmocka_unit_test(sums),        cmocka_unit_test(products),
       cmocka_unit_test(gradients),      cmocka_unit_test(others),      cmocka_unit_test(training),
       cmocka_unit_test(faults),         cmocka_unit_test(large),       cmocka_unit_test(library_graphs),

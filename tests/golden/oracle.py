@@ -395,7 +395,17 @@ def dequantize_linear(input, scale, zero_point=None, axis=1, dtype=None):
     return (y * quantization_parameter(input, scale, axis, wide)).to(dtype or of_scale)
 
 
+def scaled_mm(input, mat2, scale_a, scale_b, bias=None, scale_result=None, out_dtype=None, use_fast_accum=False):
+    """torch._scaled_mm, whose CPU kernel does not look at scale_result; its CUDA one multiplies 8-bit results by it."""
+    dtype = out_dtype or input.dtype
+    scaled = scale_result is not None and dtype.itemsize == 1
+    y = torch._scaled_mm(input, mat2, scale_a, scale_b, bias=bias, out_dtype=torch.float32 if scaled else out_dtype,
+                         use_fast_accum=use_fast_accum)
+    return (y * scale_result).to(dtype) if scaled else y
+
+
 SPECIAL = {
+    "scaled_mm": scaled_mm,
     "quantize_linear": quantize_linear,
     "dequantize_linear": dequantize_linear,
     "mm_dtype": lambda input, mat2, out_dtype: input.to(out_dtype) @ mat2.to(out_dtype),

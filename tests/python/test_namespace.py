@@ -53,6 +53,21 @@ class Devices(unittest.TestCase):
         product = cairn._int_mm(a, b)
         self.assertEqual((product.dtype, product.unique().tolist()), (cairn.int32, [-128 * 127 * 8]))
 
+    def test_scaled_mm(self):
+        a = cairn.tensor([[1.0, 2.0], [-0.5, 448.0]]).to(cairn.float8_e4m3fn)
+        b = cairn.tensor([[1.0, 0.25], [2.0, 1.0], [3.0, -1.0]]).to(cairn.float8_e5m2).t()
+        half = cairn.tensor(0.5)
+        y = cairn._scaled_mm(a, b, half, half, bias=cairn.ones(3, dtype=cairn.bfloat16), out_dtype=cairn.float32)
+        self.assertEqual(y.tolist(), [[1.375, 2.0, 1.25], [28.875, 112.75, -111.375]])
+        rows, cols = cairn.tensor([[1.0], [0.5]]), cairn.tensor([[1.0, 2.0, 0.0]])
+        y = cairn._scaled_mm(a, b, rows, cols, None, None, cairn.bfloat16, True)
+        self.assertEqual((y.dtype, y.tolist()), (cairn.bfloat16, [[1.5, 8.0, 0.0], [55.75, 448.0, 0.0]]))
+        y = cairn._scaled_mm(a, b, half, half, scale_result=cairn.tensor(2.0))
+        self.assertEqual((y.dtype, y.tolist()), (cairn.float8_e4m3fn, [[0.75, 2.0, 0.5], [56.0, 224.0, -224.0]]))
+        for scales, what in (((rows, half), r"\[2, 1\] and \[1, 3\]"), ((half.double(), half), "float32")):
+            with self.assertRaisesRegex((ValueError, RuntimeError, TypeError), what):
+                cairn._scaled_mm(a, b, *scales, out_dtype=cairn.bfloat16)
+
     def test_cuda_answers_without_a_device(self):
         c = cairn.cuda
         c.empty_cache()

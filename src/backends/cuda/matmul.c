@@ -1,8 +1,8 @@
 /* matmul.c: matrix products by cuBLASLt: mm, bmm and linear with its bias and a gelu behind it, from row-major,
- * column-major or any strides. Small ones are gemm.c's.
+ * column-major or any strides, and products of 8-bit floats. Small ones are gemm.c's.
  *
- * Place in the flow: the kernels "mm", "bmm", "linear", "linear_gelu", "mm_gelu_backward", and products inside of other
- * kernels (cni_cuda_multiply).
+ * Place in the flow: the kernels "mm", "bmm", "linear", "linear_gelu", "mm_gelu_backward", "scaled_mm", and products
+ * inside of other kernels (cni_cuda_multiply).
  * cuBLASLt thinks in columns, so C = A B is asked for as C^T = B^T A^T: a row-major matrix is its own transpose there.
  * What a shape needs, descriptors and algorithm, is made at its first product and kept; large products, and those that
  * many like them follow, try the library's answers then and keep the fastest. Invariants: float32 products are float32
@@ -25,7 +25,9 @@ typedef struct shape_key {
   int64_t m, n, k, batch; /* of C^T = A B in cuBLASLt's sense: (m, k) x (k, n) */
   int64_t a_ld, b_ld, d_ld, a_step, b_step, d_step;
   int32_t dtype, to, device, a_transposed, b_transposed, extra, a_align, b_align, d_align; /* to: d's type */
+  int32_t b_dtype;            /* dtype, but for 8-bit floats */
   int16_t precision, repeats; /* of float32; where results must repeat */
+  int16_t scales, fast;       /* of 8-bit floats: enum scales; sums may have fewer bits */
 } shape_key;
 
 /* What becomes of a product's result before it is stored. pre: the values before gelu (its tanh form). */
@@ -33,6 +35,10 @@ enum extra { NOTHING, BIAS, BIAS_GELU, BIAS_GELU_PRE, TIMES_GELU_SLOPE };
 static const cublasLtEpilogue_t epilogues[] = {CUBLASLT_EPILOGUE_DEFAULT, CUBLASLT_EPILOGUE_BIAS,
                                                CUBLASLT_EPILOGUE_GELU_BIAS, CUBLASLT_EPILOGUE_GELU_AUX_BIAS,
                                                CUBLASLT_EPILOGUE_DGELU};
+/* What 8-bit floats are multiplied by: a number for each matrix, or one for each row and column of the result. */
+enum scales { NO_SCALES, ONE_SCALE, SCALE_PER_LINE };
+/* Of cuBLASLt; headers before CUDA 12.9 do not have all of them. */
+enum { A_SCALE_MODE = 31, B_SCALE_MODE = 32, SCALE_OUTER_VECTOR = 3, SCALED_ALIGN = 16 };
 /* By cn_precision. */
 static const cublasComputeType_t factors[] = {CUBLAS_COMPUTE_32F, CUBLAS_COMPUTE_32F_FAST_TF32,
                                               CUBLAS_COMPUTE_32F_FAST_16BF};
@@ -88,11 +94,9 @@ static int64_t leading(const matrix *x)
   return x->cols == 1 ? x->rows : x->col;
 }
 
-/* A row-major copy of an operand that lies in memory in no usable way. d: (rows, cols) or (batch, rows,
- * cols). */
-static int make_usable(cni_cuda_device *dev, const char *name, matrix *x, const cn_desc *d)
+/* A row-major copy of an operand. d: (rows, cols) or (batch, rows, cols). */
+static int copy_rows(cni_cuda_device *dev, const char *name, matrix *x, const cn_desc *d)
 {
-  if (by_rows(x) || by_columns(x)) return CN_OK;
   cn_desc to = *d;
   x->bytes = cn_element_bytes(d->dtype, d->numel);
   x->copy = cni_cuda_alloc(dev, x->bytes);
@@ -107,6 +111,12 @@ static int make_usable(cni_cuda_device *dev, const char *name, matrix *x, const 
   x->col = 1;
   x->step = x->rows * x->cols;
   return cni_cuda_copy_desc(dev, name, &to, d);
+}
+
+/* ... of one that lies in memory in no usable way. */
+static int make_usable(cni_cuda_device *dev, const char *name, matrix *x, const cn_desc *d)
+{
+  return by_rows(x) || by_columns(x) ? CN_OK : copy_rows(dev, name, x, d);
 }
 
 static matrix matrix_of(const cn_desc *d)
@@ -132,10 +142,12 @@ static int32_t alignment(const void *data)
 
 static cudaDataType_t data_type(int dtype)
 {
-  return dtype == CN_F32   ? CUDA_R_32F
-         : dtype == CN_F64 ? CUDA_R_64F
-         : dtype == CN_F16 ? CUDA_R_16F
-                           : CUDA_R_16BF;
+  return dtype == CN_F32      ? CUDA_R_32F
+         : dtype == CN_F64    ? CUDA_R_64F
+         : dtype == CN_F16    ? CUDA_R_16F
+         : dtype == CN_F8E4M3 ? CUDA_R_8F_E4M3
+         : dtype == CN_F8E5M2 ? CUDA_R_8F_E5M2
+                              : CUDA_R_16BF;
 }
 
 static void destroy(objects *o)
@@ -164,6 +176,21 @@ static int make_layout(cublasLtMatrixLayout_t *layout, const shape_key *k, int d
   return check(s, "describing a matrix");
 }
 
+/* CN_REFUSED: a library that knows no scales by rows. */
+static int describe_scales(const objects *o, const shape_key *k)
+{
+  const cni_cuda_blaslt_table *lt = cni_cuda_blaslt();
+  const int8_t fast = 1;
+  const int32_t lines = SCALE_OUTER_VECTOR;
+  cublasStatus_t s = CUBLAS_STATUS_SUCCESS;
+  if (k->fast) s = lt->cublasLtMatmulDescSetAttribute(o->desc, CUBLASLT_MATMUL_DESC_FAST_ACCUM, &fast, sizeof fast);
+  for (int mode = A_SCALE_MODE; mode <= B_SCALE_MODE && k->scales == SCALE_PER_LINE; mode++)
+    if (lt->cublasLtMatmulDescSetAttribute(o->desc, (cublasLtMatmulDescAttributes_t)mode, &lines, sizeof lines) !=
+        CUBLAS_STATUS_SUCCESS)
+      return CN_REFUSED;
+  return check(s, "describing a product");
+}
+
 static int make_objects(objects *o, const shape_key *k)
 {
   const cni_cuda_blaslt_table *lt = cni_cuda_blaslt();
@@ -181,11 +208,12 @@ static int make_objects(objects *o, const shape_key *k)
   if (s == CUBLAS_STATUS_SUCCESS && has_pre(k->extra))
     s = lt->cublasLtMatmulDescSetAttribute(o->desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &k->d_ld, sizeof k->d_ld);
   int status = check(s, "describing a product");
+  if (!status && k->scales) status = describe_scales(o, k);
   if (!status)
     status = make_layout(&o->a, k, k->dtype, k->a_transposed ? k->k : k->m, k->a_transposed ? k->m : k->k, k->a_ld,
                          k->a_step);
   if (!status)
-    status = make_layout(&o->b, k, k->dtype, k->b_transposed ? k->n : k->k, k->b_transposed ? k->k : k->n, k->b_ld,
+    status = make_layout(&o->b, k, k->b_dtype, k->b_transposed ? k->n : k->k, k->b_transposed ? k->k : k->n, k->b_ld,
                          k->b_step);
   return status ? status : make_layout(&o->d, k, k->to, k->m, k->n, k->d_ld, k->d_step);
 }
@@ -194,6 +222,7 @@ static int make_objects(objects *o, const shape_key *k)
 typedef struct places {
   const void *a, *b, *bias;
   void *d, *pre; /* pre: lies as d does */
+  const void *a_scale, *b_scale;
 } places;
 
 /* Addresses that are part of the descriptor. */
@@ -206,6 +235,12 @@ static cublasStatus_t set_places(const plan *p, const places *at)
   if (s == CUBLAS_STATUS_SUCCESS && at->pre)
     s = lt->cublasLtMatmulDescSetAttribute(p->o.desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &at->pre,
                                            sizeof at->pre);
+  if (s == CUBLAS_STATUS_SUCCESS && at->a_scale)
+    s = lt->cublasLtMatmulDescSetAttribute(p->o.desc, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, &at->a_scale,
+                                           sizeof at->a_scale);
+  if (s == CUBLAS_STATUS_SUCCESS && at->b_scale)
+    s = lt->cublasLtMatmulDescSetAttribute(p->o.desc, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, &at->b_scale,
+                                           sizeof at->b_scale);
   return s;
 }
 
@@ -353,25 +388,32 @@ typedef struct kind {
   double times;
 } kind;
 
-/* ... and what is done besides: bias lies along out's columns. */
+/* ... and what is done besides: bias lies along out's columns; row_scale and col_scale are of 8-bit floats, whose
+ * second matrix is of b_dtype. */
 typedef struct besides {
   enum extra extra;
   const void *bias;
   void *pre;
+  enum scales scales;
+  const void *row_scale, *col_scale;
+  int b_dtype;
+  bool fast;
 } besides;
 
 /* out (rows of neighbours) = a x b. CN_REFUSED: the library knows no way. */
 static int multiply(cni_cuda_device *d, const char *name, kind what, const matrix *a, const matrix *b,
                     const matrix *out, int64_t batch, besides more)
 {
-  places at = {b->data, a->data, more.bias, out->data, more.pre};
+  places at = {b->data, a->data, more.bias, out->data, more.pre, more.col_scale, more.row_scale};
   plan *p;
   shape_key k;
   memset(&k, 0, sizeof k);
   k.m = out->cols, k.n = out->rows, k.k = a->cols, k.batch = batch;
   k.a_ld = leading(b), k.b_ld = leading(a), k.d_ld = out->row;
   k.a_step = b->step, k.b_step = a->step, k.d_step = out->step;
-  k.dtype = what.dtype, k.to = what.to, k.device = d->index, k.extra = (int32_t)more.extra;
+  k.dtype = more.scales ? more.b_dtype : what.dtype, k.b_dtype = what.dtype;
+  k.scales = (int16_t)more.scales, k.fast = more.fast;
+  k.to = what.to, k.device = d->index, k.extra = (int32_t)more.extra;
   k.precision = what.dtype == CN_F32 ? (int16_t)cni_cuda_host->matmul_precision() : 0;
   k.repeats = cni_cuda_repeats();
   k.a_transposed = !by_rows(b), k.b_transposed = !by_rows(a);
@@ -439,7 +481,7 @@ static int mm_with(cn_call *c, besides more)
   if (b.copy) cni_cuda_free(d, b.copy, b.bytes);
   return status;
 }
-static int mm_kernel(cn_call *c) { return mm_with(c, (besides){NOTHING, NULL, NULL}); }
+static int mm_kernel(cn_call *c) { return mm_with(c, (besides){.extra = NOTHING}); }
 
 /* May the library look at this memory while it stores a result of 16 bits? */
 static bool fits_beside(const cn_desc *pre)
@@ -454,7 +496,7 @@ static int mm_gelu_backward_kernel(cn_call *c)
   const cn_desc *pre = cn_desc_of(c->in[2]);
   if (!fits_beside(pre) || !cn_desc_of(c->in[0])->numel)
     return cni_cuda_refuse(c, "a form that its decomposition does as well");
-  return mm_with(c, (besides){TIMES_GELU_SLOPE, NULL, pre->data});
+  return mm_with(c, (besides){.extra = TIMES_GELU_SLOPE, .pre = pre->data});
 }
 
 /* linear(input (..., k), weight (n, k), bias (n) or absent). Other forms are left to the decomposition. */
@@ -492,7 +534,7 @@ static int linear_with(cn_call *c, besides more)
 
 static int linear_kernel(cn_call *c)
 {
-  return linear_with(c, (besides){c->in[2] ? BIAS : NOTHING, NULL, NULL});
+  return linear_with(c, (besides){.extra = c->in[2] ? BIAS : NOTHING});
 }
 
 /* linear_gelu(input, weight, bias, keep) -> (output, pre) */
@@ -502,7 +544,60 @@ static int linear_gelu_kernel(cn_call *c)
   bool keep = c->args[3].u.i != 0;
   if (!fits_beside(y) || (keep && !fits_beside(pre)))
     return cni_cuda_refuse(c, "a form that its decomposition does as well");
-  return linear_with(c, (besides){keep ? BIAS_GELU_PRE : BIAS_GELU, NULL, keep ? pre->data : NULL});
+  return linear_with(c, (besides){.extra = keep ? BIAS_GELU_PRE : BIAS_GELU, .pre = keep ? pre->data : NULL});
+}
+
+/* ---- products of 8-bit floats: the library takes rows of the first and columns of the second matrix ---- */
+
+/* Why scaled_mm is not for the library, or NULL. Which devices multiply 8-bit floats the library knows. */
+static const char *scaled_refusal(const cn_call *c)
+{
+  const cn_desc *a = cn_desc_of(c->in[0]), *y = cn_desc_of(c->out[0]), *bias = c->in[4] ? cn_desc_of(c->in[4]) : NULL;
+  if (!cni_cuda_blaslt()) return "libcublasLt was not found";
+  if (!cni_cuda_is_float(y->dtype)) return "a result that its decomposition rounds as well";
+  if (!a->numel || !y->numel || a->shape[1] % SCALED_ALIGN || y->shape[1] % SCALED_ALIGN)
+    return "sizes that are no multiples of 16";
+  bool fits = !bias || (bias->dtype == y->dtype && bias->dtype != CN_F32 && cni_cuda_is_dense(bias) &&
+                        bias->device == c->device && (uintptr_t)bias->data % SCALED_ALIGN == 0);
+  return fits ? NULL : "a bias that its decomposition adds as well";
+}
+
+/* Rows that begin where the library can read them. d: (rows, cols) */
+static int make_scaled(cni_cuda_device *dev, const char *name, matrix *x, const cn_desc *d)
+{
+  bool fits = by_rows(x) && leading(x) % SCALED_ALIGN == 0 && (uintptr_t)x->data % SCALED_ALIGN == 0;
+  return fits ? CN_OK : copy_rows(dev, name, x, d);
+}
+
+/* scaled_mm(input (m, k), mat2 (k, n), scale_a, scale_b, bias, scale_result, out_dtype, use_fast_accum) */
+static int scaled_mm_kernel(cn_call *c)
+{
+  const cn_desc *ad = cn_desc_of(c->in[0]), *bd = cn_desc_of(c->in[1]), *od = cn_desc_of(c->out[0]);
+  const char *name = cni_cuda_host->op_name(c->op);
+  cni_cuda_device *d = cni_cuda_of(c);
+  cni_cuda_operand rows = {0}, cols = {0};
+  if (!d) return CN_ERR_DEVICE;
+  const char *why = scaled_refusal(c);
+  if (why) return cni_cuda_refuse(c, why);
+  cn_desc swapped = *bd;
+  swapped.shape[0] = bd->shape[1], swapped.shape[1] = bd->shape[0];
+  swapped.strides[0] = bd->strides[1], swapped.strides[1] = bd->strides[0];
+  matrix a = matrix_of(ad), columns = matrix_of(&swapped), out = matrix_of(od);
+  out.row = out.cols;
+  int status = cni_cuda_take(&rows, d, name, cn_desc_of(c->in[2]), CN_F32);
+  if (!status) status = cni_cuda_take(&cols, d, name, cn_desc_of(c->in[3]), CN_F32);
+  if (!status) status = make_scaled(d, name, &a, ad);
+  if (!status) status = make_scaled(d, name, &columns, &swapped);
+  matrix b = {.data = columns.data, .rows = columns.cols, .cols = columns.rows, .row = 1, .col = leading(&columns)};
+  besides more = {.extra = c->in[4] ? BIAS : NOTHING, .bias = c->in[4] ? cn_desc_of(c->in[4])->data : NULL,
+                  .scales = rows.dense.numel == 1 && cols.dense.numel == 1 ? ONE_SCALE : SCALE_PER_LINE,
+                  .row_scale = rows.data, .col_scale = cols.data, .b_dtype = bd->dtype, .fast = c->args[7].u.i != 0};
+  if (!status) status = multiply_for(c, d, &a, &b, &out, 1, more);
+  if (a.copy) cni_cuda_free(d, a.copy, a.bytes);
+  if (columns.copy) cni_cuda_free(d, columns.copy, columns.bytes);
+  cni_cuda_drop(&rows, d);
+  cni_cuda_drop(&cols, d);
+  return status;
 }
 
 /* ---- inside of other kernels ---- */
@@ -516,7 +611,7 @@ int cni_cuda_multiply(cni_cuda_device *d, const char *name, const cni_cuda_produ
   cni_cuda_gemm g = {.a = p->a, .b = p->b, .y = p->y, .m = p->m, .n = p->n, .k = p->k, .batch = 1, .a_row = p->a_row,
                      .a_col = p->a_col, .b_row = p->b_row, .b_col = p->b_col, .y_row = p->y_row, .y_col = 1};
   if (cni_cuda_gemm_is_small(&g, p->dtype)) return cni_cuda_gemm_small(d, name, &g, p->dtype, p->to);
-  int status = cni_cuda_blaslt() ? multiply(d, name, what, &a, &b, &y, 1, (besides){NOTHING, NULL, NULL}) : CN_REFUSED;
+  int status = cni_cuda_blaslt() ? multiply(d, name, what, &a, &b, &y, 1, (besides){.extra = NOTHING}) : CN_REFUSED;
   return status == CN_REFUSED ? cni_cuda_gemm_plain(d, name, &g, p->dtype, p->to) : status;
 }
 
@@ -529,5 +624,6 @@ const cn_kernel cni_cuda_matmul_kernels[] = {
     {"linear", "cublaslt", linear_kernel},
     {"linear_gelu", "cublaslt", linear_gelu_kernel},
     {"mm_gelu_backward", "cublaslt", mm_gelu_backward_kernel},
+    {"scaled_mm", "cublaslt", scaled_mm_kernel},
     {NULL, NULL, NULL},
 };

@@ -1686,6 +1686,17 @@ struct ScaledDotProductAttentionOptions {
   std::optional<double> scale_ = None;
   bool enable_gqa_ = false;
 };
+struct ScaledMmOptions {
+  ScaledMmOptions &bias(const Tensor &value) { bias_ = value; return *this; }
+  ScaledMmOptions &scale_result(const Tensor &value) { scale_result_ = value; return *this; }
+  ScaledMmOptions &out_dtype(DType value) { out_dtype_ = value; return *this; }
+  ScaledMmOptions &use_fast_accum(bool value) { use_fast_accum_ = value; return *this; }
+
+  Tensor bias_;
+  Tensor scale_result_;
+  DType out_dtype_ = CN_DTYPE_NONE;
+  bool use_fast_accum_ = false;
+};
 struct ScatterReduceOptions {
   ScatterReduceOptions &include_self(bool value) { include_self_ = value; return *this; }
 
@@ -6323,6 +6334,32 @@ inline Tensor scaled_dot_product_attention(const Tensor &query, const Tensor &ke
   return cn::scaled_dot_product_attention(query, key, value, attn_mask, options.dropout_p_, options.is_causal_,
                                         options.scale_, options.enable_gqa_);
 }
+/* Product of two matrices of 8-bit floats (float8_e4m3fn, float8_e5m2), (m, k) x (k, n), times their scales,
+ * plus bias, rounded once to out_dtype (that of input). scale_a and scale_b are float32: one number each, or (m,
+ * 1) and (1, n). scale_result multiplies results that are 8-bit floats, and is not looked at otherwise.
+ * use_fast_accum: devices may add up with fewer bits. Fastest where mat2 lies by columns. */
+inline Tensor scaled_mm(const Tensor &input, const Tensor &mat2, const Tensor &scale_a, const Tensor &scale_b,
+                        const Tensor &bias = {}, const Tensor &scale_result = {}, DType out_dtype = CN_DTYPE_NONE,
+                        bool use_fast_accum = false)
+{
+  static const cn_op *const op = detail::find_op("scaled_mm");
+  const cn_value args[] = {detail::v(input), detail::v(mat2), detail::v(scale_a), detail::v(scale_b),
+                           detail::v(bias), detail::v(scale_result), detail::v(out_dtype),
+                           detail::v(use_fast_accum)};
+  return detail::call(op, args, 8);
+}
+inline Tensor scaled_mm(const Tensor &input, const Tensor &mat2, const Tensor &scale_a, const Tensor &scale_b,
+                        const ScaledMmOptions &options)
+{
+  return cn::scaled_mm(input, mat2, scale_a, scale_b, options.bias_, options.scale_result_, options.out_dtype_,
+                     options.use_fast_accum_);
+}
+inline Tensor scaled_mm(const Tensor &input, const Tensor &mat2, const Tensor &scale_a, const Tensor &scale_b,
+                        const Tensor &bias, const Tensor &scale_result, const ScaledMmOptions &options)
+{
+  return cn::scaled_mm(input, mat2, scale_a, scale_b, bias, scale_result, options.out_dtype_,
+                     options.use_fast_accum_);
+}
 /* input with src (a tensor, or a number) written at index along dim. Of equal indices the last one wins. */
 inline Tensor scatter(const Tensor &input, int64_t dim, const Tensor &index, const Tensor &src)
 {
@@ -7647,6 +7684,12 @@ inline Tensor zeta(const Operand &input, const Operand &other)
 
 /* ---- other names ---- */
 inline Tensor _int_mm(const Tensor &input, const Tensor &mat2) { return cn::int_mm(input, mat2); }
+inline Tensor _scaled_mm(const Tensor &input, const Tensor &mat2, const Tensor &scale_a, const Tensor &scale_b,
+                         const Tensor &bias = {}, const Tensor &scale_result = {}, DType out_dtype = CN_DTYPE_NONE,
+                         bool use_fast_accum = false)
+{
+  return cn::scaled_mm(input, mat2, scale_a, scale_b, bias, scale_result, out_dtype, use_fast_accum);
+}
 inline Tensor absolute(const Tensor &input) { return cn::abs(input); }
 inline Tensor arccos(const Tensor &input) { return cn::acos(input); }
 inline Tensor arccosh(const Tensor &input) { return cn::acosh(input); }

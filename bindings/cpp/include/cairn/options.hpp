@@ -268,6 +268,7 @@ struct RoundOptions;
 struct RreluOptions;
 struct RsubOptions;
 struct ScaledDotProductAttentionOptions;
+struct ScaledMmOptions;
 struct ScatterReduceOptions;
 struct SearchsortedOptions;
 struct SliceOptions;
