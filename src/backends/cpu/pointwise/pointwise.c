@@ -118,16 +118,6 @@ static void store_block(const plan *pl, int i, char *dst, int64_t stride, const 
   else cni_row_scatter(dst, stride, value, (size_t)elem, n);
 }
 
-static void repeat(void *room, size_t size, int64_t n)
-{
-  uint32_t *w = room;
-  uint64_t *l = room;
-  if (size == 4)
-    for (int64_t k = 1; k < n; k++) w[k] = w[0];
-  else
-    for (int64_t k = 1; k < n; k++) l[k] = l[0];
-}
-
 /* The buffers of one run: values of inputs, constants and steps, and where each register's is. */
 typedef struct rooms {
   char *inputs, *consts, *slots;
@@ -232,7 +222,7 @@ static void some_of_row(const plan *pl, char *const *ptr, const int64_t *stride,
     char *room = r.inputs + (size_t)i * ROOM;
     if (pl->in[i].load) load_some(pl, i, room, ptr[p->nout + i], 1);
     else memcpy(room, ptr[p->nout + i], pl->in[i].size);
-    repeat(room, pl->in[i].size, block);
+    cni_pw_repeat(room, pl->in[i].size, block);
     r.value[i] = room;
   }
   for (int64_t done = 0, m; done < n; done += m) {

@@ -34,6 +34,7 @@ static inline cni_pw_loop cni_pw_loop_for(const cni_pw_table *t, enum cni_comput
 }
 
 /* ---- steps.c ---- */
+void cni_pw_repeat(void *room, size_t size, int64_t n); /* the first element, of `size` bytes, n times in all */
 void cni_pw_splat(void *room, int compute, double value, int64_t n); /* value n times, as CN_F32, CN_F64, ... */
 /* A conversion of a typed program. */
 void cni_pw_convert(const cni_program *p, const cni_step *s, void *y, const void *x, int64_t n);

@@ -9,17 +9,21 @@
 #include "base/state.h"
 #include "pointwise.h"
 
+void cni_pw_repeat(void *room, size_t size, int64_t n)
+{
+  size_t bytes = (size_t)n * size;
+  for (size_t done = size; done < bytes; done *= 2) /* the C library copies by the widest vectors there are */
+    memcpy((char *)room + done, room, done < bytes - done ? done : bytes - done);
+}
+
 void cni_pw_splat(void *room, int compute, double value, int64_t n)
 {
-  float *f = room;
-  double *d = room;
-  int64_t *i = room, whole = compute == CN_F32 || compute == CN_F64 ? 0 : cni_f64_to_i64(value);
-  if (compute == CN_F32)
-    for (int64_t k = 0; k < n; k++) f[k] = (float)value;
-  else if (compute == CN_F64)
-    for (int64_t k = 0; k < n; k++) d[k] = value;
-  else
-    for (int64_t k = 0; k < n; k++) i[k] = whole;
+  float single = (float)value;
+  int64_t whole = compute == CN_F32 || compute == CN_F64 ? 0 : cni_f64_to_i64(value);
+  size_t size = compute == CN_F32 ? sizeof single : sizeof value;
+  if (n <= 0) return;
+  memcpy(room, compute == CN_F32 ? (void *)&single : compute == CN_F64 ? (void *)&value : (void *)&whole, size);
+  cni_pw_repeat(room, size, n);
 }
 
 void cni_pw_convert(const cni_program *p, const cni_step *s, void *y, const void *x, int64_t n)
