@@ -15,10 +15,10 @@ all: configure
 	@cmake --build $(BUILD) -j $(JOBS)
 
 help:
-	@echo "make            build into $(BUILD) (PRESET=debug, asan, tsan, minimal, clang)"
+	@echo "make            build into $(BUILD) (PRESET=debug, asan, tsan, minimal, clang, arm)"
 	@echo "make demo       train a small network on handwritten digits and show what it reads"
 	@echo "make test       the tests, all of them, in minutes"
-	@echo "make check      the long version: sanitizers, both compilers, fuzzers"
+	@echo "make check      the long version: sanitizers, both compilers, ARM by an emulator, fuzzers"
 	@echo "make bench      the benchmarks"
 	@echo "make docs       the documentation as a site, build/site/index.html"
 	@echo "make dist       a source archive, a wheel and Debian packages, build/dist"
@@ -66,5 +66,5 @@ format:
 	  | xargs clang-format -i
 
 clean:
-	@rm -rf build/default build/debug build/asan build/tsan build/minimal build/clang build/fuzz build/wheel \
-	  build/release build/dist build/site build/site-pages
+	@rm -rf build/default build/debug build/asan build/tsan build/minimal build/clang build/fuzz build/arm \
+	  build/wheel build/release build/dist build/site build/site-pages

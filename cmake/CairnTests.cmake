@@ -13,7 +13,12 @@ target_include_directories(cairn_test PUBLIC
   ${PROJECT_SOURCE_DIR}/tests/unit ${PROJECT_SOURCE_DIR}/tests
   ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
 target_link_libraries(cairn_test PUBLIC cairn_strict cairn_static Threads::Threads m)
-target_compile_definitions(cairn_test PUBLIC CN_TEST_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+# Generated C is compiled by the compiler of the build: what the programs can load.
+target_compile_definitions(cairn_test PUBLIC
+  CN_TEST_SOURCE_DIR="${PROJECT_SOURCE_DIR}" CN_TEST_CC="${CMAKE_C_COMPILER}")
+if(CMAKE_CROSSCOMPILING)
+  target_compile_definitions(cairn_test PUBLIC CN_TEST_EMULATED=1)
+endif()
 if(CAIRN_MINIMAL)
   target_compile_definitions(cairn_test PUBLIC CNI_MINIMAL=1)
 endif()

@@ -109,6 +109,13 @@ void test_close(double a, double b, double eps, const char *file, int line);
     skip(); \
   } while (0)
 
+/* For tests that fork: in the child of a process with threads QEMU ends itself. */
+#ifdef CN_TEST_EMULATED
+#define SKIP_IF_EMULATED() SKIP_TEST("the emulator cannot follow a fork")
+#else
+#define SKIP_IF_EMULATED() (void)0
+#endif
+
 /* A call that must fail with this status and a message. For files that include cairn's headers. */
 #define REFUSED(call, status) \
   do { \

@@ -191,6 +191,7 @@ static void forked_children_work(void **state)
 {
   (void)state;
   if (UNDER_TSAN) SKIP_TEST("the thread sanitizer cannot follow a fork");
+  SKIP_IF_EMULATED();
   cn_set_num_threads(3);
   double expected = work();
   assert_float_equal(expected, 160000 + 160000.0 * 400, 0);
