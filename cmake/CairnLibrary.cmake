@@ -1,8 +1,8 @@
 # The library: every object is compiled once and goes into both libcairn.so and libcairn.a.
 # Vector code comes in two forms:
 #   src/backends/cpu/**/NAME_isa.c   one text, compiled once per instruction set with CNI_ISA_LEVEL
-#                                    (0, 1, 2) and CNI_ISA_SUFFIX (base, avx2, avx512) defined
-#   src/backends/cpu/**/{avx2,avx512}/  code for that instruction set alone, with the same defines
+#                                    (its number) and CNI_ISA_SUFFIX (its name: base, avx2, ...) defined
+#   src/backends/cpu/**/{avx2,avx512,neon}/  code for that instruction set alone, with the same defines
 # Nothing else may use instructions beyond the baseline of the machine's architecture.
 set(CAIRN_FOLDERS
   base tensor ops autograd graph codegen compile backends/common backends/cpu backends/meta backends/mirror
@@ -35,14 +35,25 @@ list(FILTER CAIRN_SOURCES EXCLUDE REGEX "/src/backends/cpu/.*_isa\\.c$")
 set(CAIRN_ISA_LEVELS base)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
   list(APPEND CAIRN_ISA_LEVELS avx2 avx512)
+elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64|ARM64)$")
+  list(APPEND CAIRN_ISA_LEVELS neon)
 endif()
 set(CAIRN_ISA_LEVEL_base 0)
 set(CAIRN_ISA_LEVEL_avx2 1)
 set(CAIRN_ISA_LEVEL_avx512 2)
+set(CAIRN_ISA_LEVEL_neon 1)
 set(CAIRN_ISA_FLAGS_base "")
 set(CAIRN_ISA_FLAGS_avx2 -mavx2 -mfma -mf16c)
 set(CAIRN_ISA_FLAGS_avx512 -mavx512f -mavx512dq -mavx512bw -mavx512vl -mfma -mf16c
   -mprefer-vector-width=512)
+set(CAIRN_ISA_FLAGS_neon "")
+
+# Files neon/NAME_EXTENSION.c are for ARM processors that have it besides; callers ask (src/backends/cpu/isa.h).
+foreach(extension dotprod i8mm bf16)
+  set(files ${CAIRN_SOURCES})
+  list(FILTER files INCLUDE REGEX "/neon/[^/]*_${extension}\\.c$")
+  set_source_files_properties(${files} PROPERTIES COMPILE_OPTIONS -march=armv8.2-a+${extension})
+endforeach()
 
 # What all objects of the library share. Position independent even for the archive, so that it can go
 # into a user's shared library; initial-exec keeps the per-thread state one instruction away.
@@ -101,7 +112,7 @@ if(CAIRN_ISA_OPT STREQUAL "-O3")
 endif()
 
 set(CAIRN_PLAIN_SOURCES ${CAIRN_SOURCES})
-list(FILTER CAIRN_PLAIN_SOURCES EXCLUDE REGEX "/src/backends/cpu/(.*/)?(avx2|avx512)/")
+list(FILTER CAIRN_PLAIN_SOURCES EXCLUDE REGEX "/src/backends/cpu/(.*/)?(avx2|avx512|neon)/")
 cairn_add_objects(cairn_plain ${CAIRN_PLAIN_SOURCES})
 
 foreach(isa IN LISTS CAIRN_ISA_LEVELS)

@@ -9,6 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#if defined(__aarch64__) && defined(__linux__)
+#include <sys/auxv.h>
+#endif
 #include <time.h>
 #include <unistd.h>
 
@@ -83,6 +86,17 @@ uint64_t cni_os_memory_free(void)
     if (sscanf(line, "MemAvailable: %llu kB", &kib) == 1) break;
   fclose(f);
   return (uint64_t)kib << 10;
+}
+
+unsigned cni_os_arm_extensions(void)
+{
+#if defined(__aarch64__) && defined(__linux__)
+  unsigned long first = getauxval(AT_HWCAP), second = getauxval(AT_HWCAP2);
+  return (first & HWCAP_ASIMDDP ? CNI_ARM_DOTPROD : 0u) | (second & HWCAP2_BF16 ? CNI_ARM_BF16 : 0u) |
+         (second & HWCAP2_I8MM ? CNI_ARM_I8MM : 0u);
+#else
+  return 0;
+#endif
 }
 
 uint64_t cni_os_cache_size(int level)

@@ -111,6 +111,8 @@ static void pause_briefly(void)
 {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  __asm__ volatile("isb"); /* some dozen cycles; `yield` is none on most processors */
 #endif
 }
 

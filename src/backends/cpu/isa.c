@@ -5,7 +5,6 @@
 #include "isa.h"
 
 #include <stdatomic.h>
-#include <stdbool.h>
 #include <string.h>
 
 #include "base/os.h"
@@ -30,7 +29,9 @@ static bool has_f16c(void)
 
 static int machine_level(void)
 {
-#if defined(__x86_64__)
+#if defined(__aarch64__)
+  return CNI_ISA_NEON;
+#elif defined(__x86_64__)
   __builtin_cpu_init();
   if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !has_f16c()) return CNI_ISA_BASE;
   if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512dq") ||
@@ -45,9 +46,9 @@ static int machine_level(void)
 static int env_cap(void)
 {
   const char *wish = cni_os_env("CAIRN_ISA");
-  for (int i = CNI_ISA_BASE; wish && i < CNI_ISA_AVX512; i++)
+  for (int i = CNI_ISA_BASE; wish && i < CNI_ISA_BEST; i++)
     if (!strcmp(wish, cni_cpu_isa_name(i))) return i;
-  return CNI_ISA_AVX512; /* unset or unknown: no cap */
+  return CNI_ISA_BEST; /* unset or unknown: no cap */
 }
 
 static int allowed_level(void)
@@ -71,8 +72,27 @@ void cni_cpu_isa_cap(int cap)
   atomic_store(&level, cap >= 0 && cap < most ? cap : most);
 }
 
+bool cni_cpu_multiplies_bf16(void)
+{
+#if defined(__x86_64__)
+  return cni_cpu_isa() >= CNI_ISA_AVX512 && __builtin_cpu_supports("avx512bf16");
+#else
+  return cni_cpu_isa() >= CNI_ISA_BEST && (cni_os_arm_extensions() & CNI_ARM_BF16);
+#endif
+}
+
+int cni_cpu_int8_terms(void)
+{
+  unsigned has = cni_cpu_isa() >= CNI_ISA_BEST ? cni_os_arm_extensions() : 0;
+  return has & CNI_ARM_I8MM ? 8 : has & CNI_ARM_DOTPROD ? 4 : 0;
+}
+
 const char *cni_cpu_isa_name(int which)
 {
+#if defined(__aarch64__)
+  static const char *const names[] = {"base", "neon"};
+#else
   static const char *const names[] = {"base", "avx2", "avx512"};
-  return which >= CNI_ISA_BASE && which <= CNI_ISA_AVX512 ? names[which] : "unknown";
+#endif
+  return which >= CNI_ISA_BASE && which <= CNI_ISA_BEST ? names[which] : "unknown";
 }

@@ -7,23 +7,51 @@
 #ifndef CNI_CPU_ISA_H
 #define CNI_CPU_ISA_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
+/* The levels of the architecture, each with all that those before it have. */
 enum cni_isa {
-  CNI_ISA_BASE = 0,  /* what the binary was built for: SSE2 on x86-64, plain C elsewhere */
-  CNI_ISA_AVX2 = 1,  /* avx2 fma f16c */
-  CNI_ISA_AVX512 = 2 /* avx512 f dq bw vl, and the above */
+  CNI_ISA_BASE = 0, /* what the binary was built for: SSE2 on x86-64, plain C elsewhere */
+#if defined(__aarch64__)
+  CNI_ISA_NEON = 1, /* which every such processor has */
+  CNI_ISA_BEST = CNI_ISA_NEON
+#else
+  CNI_ISA_AVX2 = 1,   /* avx2 fma f16c */
+  CNI_ISA_AVX512 = 2, /* avx512 f dq bw vl, and the above */
+  CNI_ISA_BEST = CNI_ISA_AVX512
+#endif
 };
 
-/* The level of the file being compiled; the build sets it for the AVX2 and AVX-512 units. */
+/* Whether the architecture has levels beyond the base, and so own kernels that libraries do not beat. */
+#if defined(__x86_64__) || defined(__aarch64__)
+#define CNI_HAS_LEVELS 1
+#else
+#define CNI_HAS_LEVELS 0
+#endif
+
+/* The level of the file being compiled; the build sets it for units beyond the base. */
 #ifndef CNI_ISA_LEVEL
 #define CNI_ISA_LEVEL 0
 #endif
 
-#if CNI_ISA_LEVEL == 2
+/* The same by name, and the end of what such a unit exports. */
+#if defined(__aarch64__)
+#define CNI_FOR_NEON (CNI_ISA_LEVEL == 1)
+#define CNI_FOR_AVX2 0
+#define CNI_FOR_AVX512 0
+#else
+#define CNI_FOR_NEON 0
+#define CNI_FOR_AVX2 (CNI_ISA_LEVEL == 1)
+#define CNI_FOR_AVX512 (CNI_ISA_LEVEL == 2)
+#endif
+
+#if CNI_FOR_AVX512
 #define CNI_ISA_NAME(name) name##_avx512
-#elif CNI_ISA_LEVEL == 1
+#elif CNI_FOR_AVX2
 #define CNI_ISA_NAME(name) name##_avx2
+#elif CNI_FOR_NEON
+#define CNI_ISA_NAME(name) name##_neon
 #else
 #define CNI_ISA_NAME(name) name##_base
 #endif
@@ -37,15 +65,20 @@ enum cni_isa {
 #define CNI_IVDEP
 #endif
 
-/* The level in use: the machine's, capped by CAIRN_ISA=base|avx2|avx512 and by cni_cpu_isa_cap. Any
- * thread. */
+/* The level in use: the machine's, capped by CAIRN_ISA (a level's name) and by cni_cpu_isa_cap. Any thread. */
 int cni_cpu_isa(void);
 /* For tests: caps the level from now on; a negative one restores the machine's (CAIRN_ISA still counts). */
 void cni_cpu_isa_cap(int level);
-const char *cni_cpu_isa_name(int level); /* "base", "avx2", "avx512" */
+const char *cni_cpu_isa_name(int level); /* "base", "avx2", "avx512"; "base", "neon" */
 
-/* The address of NAME_base, NAME_avx2 or NAME_avx512, by the level in use: tables that a *_isa.c file gives
- * once per level. */
+/* Whether the machine, besides the best level, which is in use, adds up products of bfloat16 pairs; how many of int8 it
+ * adds up at once: 4, 8 or, as everywhere but on ARM, 0. */
+bool cni_cpu_multiplies_bf16(void);
+int cni_cpu_int8_terms(void);
+
+/* Tables that a *_isa.c file gives once per level. CNI_DECLARE_BY_ISA declares NAME_base, NAME_avx2 and so on, of a
+ * type, arrays of them where a size [n] follows; CNI_BY_ISA is the address of the one of the level in use. The same
+ * with IF_VECTORS: tables that files give for levels beyond the base alone, or NULL where the level is the base. */
 #if defined(__x86_64__)
 static inline const void *cni_by_isa(const void *base, const void *avx2, const void *avx512)
 {
@@ -53,16 +86,24 @@ static inline const void *cni_by_isa(const void *base, const void *avx2, const v
   return level >= CNI_ISA_AVX512 ? avx512 : level == CNI_ISA_AVX2 ? avx2 : base;
 }
 #define CNI_BY_ISA(name) cni_by_isa(&name##_base, &name##_avx2, &name##_avx512)
+#define CNI_IF_VECTORS(name) cni_by_isa(NULL, &name##_avx2, &name##_avx512)
+#define CNI_DECLARE_BY_ISA(type, name, ...) \
+  extern const type name##_base __VA_ARGS__, name##_avx2 __VA_ARGS__, name##_avx512 __VA_ARGS__
+#define CNI_DECLARE_IF_VECTORS(type, name, ...) extern const type name##_avx2 __VA_ARGS__, name##_avx512 __VA_ARGS__
+#elif defined(__aarch64__)
+static inline const void *cni_by_neon(const void *base, const void *neon)
+{
+  return cni_cpu_isa() >= CNI_ISA_NEON ? neon : base;
+}
+#define CNI_BY_ISA(name) cni_by_neon(&name##_base, &name##_neon)
+#define CNI_IF_VECTORS(name) cni_by_neon(NULL, &name##_neon)
+#define CNI_DECLARE_BY_ISA(type, name, ...) extern const type name##_base __VA_ARGS__, name##_neon __VA_ARGS__
+#define CNI_DECLARE_IF_VECTORS(type, name, ...) extern const type name##_neon __VA_ARGS__
 #else
 #define CNI_BY_ISA(name) ((const void *)&name##_base)
-#endif
-
-/* The address of NAME_avx2 or NAME_avx512, by the level in use, or NULL where it is lower: tables that a *_isa.c file
- * gives for vectors of 8 and more floats alone. */
-#if defined(__x86_64__)
-#define CNI_IF_VECTORS(name) cni_by_isa(NULL, &name##_avx2, &name##_avx512)
-#else
 #define CNI_IF_VECTORS(name) ((const void *)NULL)
+#define CNI_DECLARE_BY_ISA(type, name, ...) extern const type name##_base __VA_ARGS__
+#define CNI_DECLARE_IF_VECTORS(type, name, ...) typedef type name##_unused
 #endif
 
 #endif

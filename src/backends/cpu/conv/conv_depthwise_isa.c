@@ -1,4 +1,4 @@
-/* conv_depthwise_isa.c: depthwise convolutions of one plane, for AVX2 and AVX-512; empty for others. See
+/* conv_depthwise_isa.c: depthwise convolutions of one plane, for AVX2, AVX-512 and NEON; empty for others. See
  * conv_depthwise_isa.h.
  *
  * Stride 1: the plane is one run of pixels. Sums t[j] over the rows of one column j of taps read x at the result's own

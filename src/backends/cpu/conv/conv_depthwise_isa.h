@@ -1,4 +1,4 @@
-/* conv_depthwise_isa.h: depthwise convolutions of planes, by AVX2 and AVX-512 (others go by the direct kernels).
+/* conv_depthwise_isa.h: depthwise convolutions of planes, by AVX2, AVX-512 and NEON (others go by the direct kernels).
  *
  * Place in the flow: conv_depthwise.c walks the planes (one channel of one image, rows without gaps), these do the
  * arithmetic. Invariant: the order of every sum depends on the plane's size alone. */
@@ -35,8 +35,6 @@ typedef struct cni_depthwise_kernels {
                       int64_t g_step, int64_t images);
 } cni_depthwise_kernels;
 
-#if defined(__x86_64__)
-extern const cni_depthwise_kernels cni_depthwise_avx2, cni_depthwise_avx512;
-#endif
+CNI_DECLARE_IF_VECTORS(cni_depthwise_kernels, cni_depthwise);
 
 #endif

@@ -14,7 +14,7 @@
 #include "backends/cpu/isa.h"
 
 /* Rows of a full panel of weights at the level of the file being compiled. */
-enum { CNI_CONV_ROWS = CNI_ISA_LEVEL == 2 ? 8 : 4 };
+enum { CNI_CONV_ROWS = CNI_FOR_AVX512 || CNI_FOR_NEON ? 8 : 4 }; /* who have 32 registers */
 
 /* A block of C values being written out: row by row, `n` elements each, plus a bias. */
 typedef struct cni_conv_emit {
@@ -53,10 +53,6 @@ typedef struct cni_conv_kernels {
 } cni_conv_kernels;
 
 /* [0] f32, [1] f64. */
-extern const cni_conv_kernels cni_conv_kernels_base[2];
-#if defined(__x86_64__)
-extern const cni_conv_kernels cni_conv_kernels_avx2[2];
-extern const cni_conv_kernels cni_conv_kernels_avx512[2];
-#endif
+CNI_DECLARE_BY_ISA(cni_conv_kernels, cni_conv_kernels, [2]);
 
 #endif

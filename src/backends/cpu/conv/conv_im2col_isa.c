@@ -1,4 +1,4 @@
-/* conv_im2col_isa.c: columns of a vector of windows at a time. Compiled for AVX2 and AVX-512; empty for
+/* conv_im2col_isa.c: columns of a vector of windows at a time. Compiled for AVX2, AVX-512 and NEON; empty for
  * others. See conv_im2col_isa.h.
  *
  * Invariant: nothing outside the image is read. */

@@ -1,4 +1,4 @@
-/* conv_im2col_isa.h: columns for convolutions, by AVX2 and AVX-512 (others go by the direct kernels).
+/* conv_im2col_isa.h: columns for convolutions, by AVX2, AVX-512 and NEON (others go by the direct kernels).
  *
  * Place in the flow: conv_im2col.c and conv_gemm.c ask for the columns of a run of windows. Invariant: row
  * (c, i, j) of the columns holds what tap (i, j) of every window sees of channel c, 0 outside the image. */
@@ -24,8 +24,6 @@ typedef struct cni_im2col_kernels {
   void (*take)(const cni_im2col_run *r, float *to, int64_t pitch, const float *image);
 } cni_im2col_kernels;
 
-#if defined(__x86_64__)
-extern const cni_im2col_kernels cni_im2col_avx2, cni_im2col_avx512;
-#endif
+CNI_DECLARE_IF_VECTORS(cni_im2col_kernels, cni_im2col);
 
 #endif

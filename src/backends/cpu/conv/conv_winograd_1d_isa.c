@@ -1,5 +1,5 @@
 /* conv_winograd_1d_isa.c: the transforms of one-dimensional Winograd convolutions: of an image's rows, of the sums
- * to results, of gradients. Compiled for AVX2 and AVX-512; empty for others. See conv_winograd_1d_isa.h.
+ * to results, of gradients. Compiled for AVX2, AVX-512 and NEON; empty for others. See conv_winograd_1d_isa.h.
  *
  * Invariant: nothing outside the image is read; every tile is computed alike, whichever lane it falls into. */
 #include "conv_winograd_1d_isa.h"

@@ -1,4 +1,4 @@
-/* conv_winograd_1d_isa.h: the transforms of F(2, n) along rows, by AVX2 and AVX-512 (others go by the direct
+/* conv_winograd_1d_isa.h: the transforms of F(2, n) along rows, by AVX2, AVX-512 and NEON (others go by the direct
  * kernels): tiles of results from four products instead of six.
  *
  * Place in the flow: conv_winograd_1d.c drives; the products between are conv_direct_isa.h's panels and outer
@@ -42,8 +42,6 @@ typedef struct cni_winograd_1d_kernels {
                          int64_t count);
 } cni_winograd_1d_kernels;
 
-#if defined(__x86_64__)
-extern const cni_winograd_1d_kernels cni_winograd_1d_avx2, cni_winograd_1d_avx512;
-#endif
+CNI_DECLARE_IF_VECTORS(cni_winograd_1d_kernels, cni_winograd_1d);
 
 #endif

@@ -1,5 +1,5 @@
 /* conv_winograd_isa.c: the transforms of 3 x 3 Winograd convolutions: a vector of tiles of a row at a time, even and
- * odd columns deinterleaved and interleaved in registers. Compiled for AVX2 and AVX-512; empty for others.
+ * odd columns deinterleaved and interleaved in registers. Compiled for AVX2, AVX-512 and NEON; empty for others.
  *
  * Invariant: only additions and halvings, in one fixed order per tile, whichever lane it falls into. */
 #include "conv_winograd_isa.h"
@@ -97,7 +97,7 @@ typedef float taps __attribute__((vector_size(4 * ROWS)));
 
 ALWAYS_INLINE void store_taps(float *to, taps v) { memcpy(to, &v, sizeof v); }
 
-#if CNI_ISA_LEVEL == 2
+#if CNI_FOR_AVX512
 /* to[k] = element k of each of the 8 rows. */
 static inline void transpose_rows(taps *to, const float *from, int64_t row)
 {
@@ -119,6 +119,20 @@ static inline void transpose_rows(taps *to, const float *from, int64_t row)
   {
     to[i] = _mm256_permute2f128_ps(a[i], a[i + 4], 0x20);
     to[i + 4] = _mm256_permute2f128_ps(a[i], a[i + 4], 0x31);
+  }
+}
+#elif CNI_FOR_NEON
+/* to[k] = element k of each of the 8 rows, in four blocks of 4 x 4. */
+static inline void transpose_rows(taps *to, const float *from, int64_t row)
+{
+  UNROLL for (int block = 0; block < 4; block++)
+  {
+    const int first = block / 2 * 4, half = block % 2 * 4;
+    const float *at = from + first * row + half;
+    cni_lanes a = vld1q_f32(at), b = vld1q_f32(at + row), c = vld1q_f32(at + 2 * row), d = vld1q_f32(at + 3 * row);
+    cni_lanes x = cni_zip_low(a, c), y = cni_zip_low(b, d), u = cni_zip_high(a, c), v = cni_zip_high(b, d);
+    cni_lanes turned[4] = {cni_zip_low(x, y), cni_zip_high(x, y), cni_zip_low(u, v), cni_zip_high(u, v)};
+    UNROLL for (int k = 0; k < 4; k++) memcpy((char *)&to[half + k] + 4 * first, &turned[k], sizeof turned[k]);
   }
 }
 #else

@@ -1,4 +1,4 @@
-/* conv_winograd_isa.h: the transforms of Winograd convolutions, by AVX2 and AVX-512 (others go by the direct
+/* conv_winograd_isa.h: the transforms of Winograd convolutions, by AVX2, AVX-512 and NEON (others go by the direct
  * kernels), of each form: 3 x 3 at stride 1; at stride 2; the gradient of the input at stride 2, of which the first
  * element lies under the outer taps (an even padding) or under the middle one.
  *
@@ -9,6 +9,8 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+
+#include "backends/cpu/isa.h"
 
 enum { CNI_WINOGRAD_LANES = 16, CNI_WINOGRAD_FORMS = 4 }; /* tiles of a run, at most */
 
@@ -34,8 +36,6 @@ typedef struct cni_winograd_kernels {
   bool (*weight_back)(float *w, int64_t apart, const float *m, int64_t step, int64_t count);
 } cni_winograd_kernels;
 
-#if defined(__x86_64__)
-extern const cni_winograd_kernels cni_winograd_avx2[CNI_WINOGRAD_FORMS], cni_winograd_avx512[CNI_WINOGRAD_FORMS];
-#endif
+CNI_DECLARE_IF_VECTORS(cni_winograd_kernels, cni_winograd, [CNI_WINOGRAD_FORMS]);
 
 #endif

@@ -10,6 +10,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "backends/cpu/isa.h"
+
 enum { CNI_FFT_FACTORS = 64, CNI_FFT_PRIME = 61, CNI_FFT_LANES = 16 /* at most */ };
 
 /* How n columns are transformed: a pass per factor. */
@@ -59,10 +61,6 @@ typedef struct cni_fft_loops {
 } cni_fft_loops;
 
 /* [0] float, [1] double */
-extern const cni_fft_loops cni_fft_loops_base[2];
-#if defined(__x86_64__)
-extern const cni_fft_loops cni_fft_loops_avx2[2];
-extern const cni_fft_loops cni_fft_loops_avx512[2];
-#endif
+CNI_DECLARE_BY_ISA(cni_fft_loops, cni_fft_loops, [2]);
 
 #endif

@@ -6,8 +6,10 @@
 
 #include "backends/cpu/isa.h"
 
-#if CNI_ISA_LEVEL > 0
+#if CNI_FOR_AVX2 || CNI_FOR_AVX512
 #include <immintrin.h>
+#elif CNI_FOR_NEON
+#include <arm_neon.h>
 #endif
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
@@ -17,9 +19,9 @@
 #define UNROLL _Pragma("GCC unroll 16")
 #endif
 
-#if CNI_ISA_LEVEL == 2
+#if CNI_FOR_AVX512
 #define VECTOR_BYTES 64
-#elif CNI_ISA_LEVEL == 1
+#elif CNI_FOR_AVX2
 #define VECTOR_BYTES 32
 #else
 #define VECTOR_BYTES 16
@@ -66,16 +68,20 @@
 /* ---- float ---- */
 #define T float
 #define NAME(name) name##_f32
-#if CNI_ISA_LEVEL == 2
+#if CNI_FOR_AVX512
 #define LANES 16
 #define MADD(x, y, z) (V) _mm512_fmadd_ps((__m512)(x), (__m512)(y), (__m512)(z))
 #define MSUB(x, y, z) (V) _mm512_fnmadd_ps((__m512)(x), (__m512)(y), (__m512)(z))
-#elif CNI_ISA_LEVEL == 1
+#elif CNI_FOR_AVX2
 #define LANES 8
 #define MADD(x, y, z) (V) _mm256_fmadd_ps((__m256)(x), (__m256)(y), (__m256)(z))
 #define MSUB(x, y, z) (V) _mm256_fnmadd_ps((__m256)(x), (__m256)(y), (__m256)(z))
 #else
 #define LANES 4
+#if CNI_FOR_NEON
+#define MADD(x, y, z) (V) vfmaq_f32((float32x4_t)(z), (float32x4_t)(x), (float32x4_t)(y))
+#define MSUB(x, y, z) (V) vfmsq_f32((float32x4_t)(z), (float32x4_t)(x), (float32x4_t)(y))
+#endif
 #endif
 #include "fft_passes.inc"
 #include "fft_transpose.inc"
@@ -88,16 +94,20 @@
 /* ---- double ---- */
 #define T double
 #define NAME(name) name##_f64
-#if CNI_ISA_LEVEL == 2
+#if CNI_FOR_AVX512
 #define LANES 8
 #define MADD(x, y, z) (V) _mm512_fmadd_pd((__m512d)(x), (__m512d)(y), (__m512d)(z))
 #define MSUB(x, y, z) (V) _mm512_fnmadd_pd((__m512d)(x), (__m512d)(y), (__m512d)(z))
-#elif CNI_ISA_LEVEL == 1
+#elif CNI_FOR_AVX2
 #define LANES 4
 #define MADD(x, y, z) (V) _mm256_fmadd_pd((__m256d)(x), (__m256d)(y), (__m256d)(z))
 #define MSUB(x, y, z) (V) _mm256_fnmadd_pd((__m256d)(x), (__m256d)(y), (__m256d)(z))
 #else
 #define LANES 2
+#if CNI_FOR_NEON
+#define MADD(x, y, z) (V) vfmaq_f64((float64x2_t)(z), (float64x2_t)(x), (float64x2_t)(y))
+#define MSUB(x, y, z) (V) vfmsq_f64((float64x2_t)(z), (float64x2_t)(x), (float64x2_t)(y))
+#endif
 #endif
 #include "fft_passes.inc"
 #include "fft_transpose.inc"

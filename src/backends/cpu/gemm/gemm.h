@@ -11,7 +11,7 @@
 
 /* Who may do a product. A library that is absent, or cannot take it, leaves it to the own kernels. */
 enum cni_blas {
-  CNI_BLAS_DEFAULT, /* own kernels on x86-64, elsewhere OpenBLAS if it is there */
+  CNI_BLAS_DEFAULT, /* own kernels where they have vectors (CNI_HAS_LEVELS), elsewhere OpenBLAS if it is there */
   CNI_BLAS_OWN,
   CNI_BLAS_OPENBLAS,
   CNI_BLAS_ONEDNN

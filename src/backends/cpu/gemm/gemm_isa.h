@@ -56,12 +56,16 @@ static inline bool cni_rows_collide(int64_t step_bytes, int mr)
 }
 
 /* [0] f32, [1] f64. */
-extern const cni_gemm_kernels cni_gemm_kernels_base[2];
-#if defined(__x86_64__)
-extern const cni_gemm_kernels cni_gemm_kernels_avx2[2];
-extern const cni_gemm_kernels cni_gemm_kernels_avx512[2];
-/* An element is two bf16 that follow each other in k; C is f32. pack and run alone. */
-extern const cni_gemm_kernels cni_gemm_pairs_avx512;
+CNI_DECLARE_BY_ISA(cni_gemm_kernels, cni_gemm_kernels, [2]);
+
+/* Kernels of the best level alone, for machines that have the instruction besides it (see isa.h); pack and run alone,
+ * and run alone where an element is of eight. */
+#if CNI_HAS_LEVELS
+extern const cni_gemm_kernels cni_gemm_pairs; /* an element is two bf16 that follow each other in k; C is f32 */
+#endif
+#if defined(__aarch64__)
+/* An element is four or eight int8 that follow each other in k; C is int32. */
+extern const cni_gemm_kernels cni_gemm_quads, cni_gemm_octets;
 #endif
 
 #endif

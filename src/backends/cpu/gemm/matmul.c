@@ -340,7 +340,7 @@ ROWS_OF(linear)
 #define OWN(op, form) {op, "own", own_##form, NULL, prepare_##form}
 #define OPENBLAS(op, form) {op, "openblas", openblas_##form, can_openblas_##form}
 #define ONEDNN(op, form) {op, "onednn", onednn_##form, can_onednn_##form}
-#if defined(__x86_64__)
+#if CNI_HAS_LEVELS
 #define ROWS(op, form) OWN(op, form), OPENBLAS(op, form), ONEDNN(op, form)
 #else /* no own kernels for its vectors yet */
 #define ROWS(op, form) OPENBLAS(op, form), OWN(op, form), ONEDNN(op, form)

@@ -5,6 +5,7 @@
 
 #include <stdint.h>
 
+#include "backends/cpu/isa.h"
 #include "gemm.h"
 
 /* A batch of matrices; strides in elements. */
@@ -43,15 +44,17 @@ typedef struct cni_half_loops {
    * k: rows of `from`; a missing last one counts as 0. */
   void (*pairs)(uint32_t *to, const uint16_t *from, int64_t k_step, int count, int width, int64_t k);
   /* c[i * 4 + j], i < rows, j < cols, both at most 4: dot products of bfloat16 rows a + i * a_step and
-   * b + j * b_step, (k) each, by the instruction for pairs; NULL where there is none at this level. */
+   * b + j * b_step, (k) each, by the instruction for pairs, which not every machine of the level has (see
+   * cni_cpu_multiplies_bf16); NULL where there is none at this level. */
   void (*pair_dots)(float *c, const uint16_t *a, int64_t a_step, int rows, const uint16_t *b, int64_t b_step, int cols,
                     int64_t k);
 } cni_half_loops;
 
-extern const cni_half_loops cni_half_loops_base;
-#if defined(__x86_64__)
-extern const cni_half_loops cni_half_loops_avx2;
-extern const cni_half_loops cni_half_loops_avx512;
+CNI_DECLARE_BY_ISA(cni_half_loops, cni_half_loops);
+#if defined(__aarch64__)
+/* neon/dots_bf16.c */
+void cni_pair_dots_bf16(float *c, const uint16_t *a, int64_t a_step, int rows, const uint16_t *b, int64_t b_step,
+                        int cols, int64_t k);
 #endif
 
 #endif

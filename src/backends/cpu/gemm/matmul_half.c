@@ -40,16 +40,6 @@ static int64_t grain_of(double work, double enough)
 
 static const cni_half_loops *loops(void) { return CNI_BY_ISA(cni_half_loops); }
 
-/* Whether the machine adds up products of bfloat16 pairs. */
-static bool multiplies_bf16(void)
-{
-#if defined(__x86_64__)
-  return cni_cpu_isa() >= CNI_ISA_AVX512 && __builtin_cpu_supports("avx512bf16");
-#else
-  return false;
-#endif
-}
-
 /* ---- a few rows times a large matrix whose columns lie in one piece: read once, never stored ---- */
 
 typedef struct few_job {
@@ -199,8 +189,8 @@ static panels panels_of(const cni_product *p)
               .load = cni_cast_find(p->dtype, CN_F32),
               .store = cni_cast_find(CN_F32, p->dtype),
               .each = 1};
-#if defined(__x86_64__)
-  if (p->dtype == CN_BF16 && multiplies_bf16()) w.ker = &cni_gemm_pairs_avx512, w.pairs = true, w.each = 2;
+#if CNI_HAS_LEVELS
+  if (p->dtype == CN_BF16 && cni_cpu_multiplies_bf16()) w.ker = &cni_gemm_pairs, w.pairs = true, w.each = 2;
 #endif
   const int64_t nr = w.ker->nr;
   w.depth = p->k ? parts(p->k, w.each) : 1;
@@ -517,7 +507,7 @@ int cni_half_product(cni_product *p)
   if (p->m == 1) p->a.row = p->k;
   if (p->n < p->m && p->n <= FEW_ROWS && (p->a.col == 1 || p->n == 1)) transpose(p);
   if (p->m <= FEW_ROWS && p->b.row == 1 && p->k >= LONG_ROWS)
-    return p->dtype == CN_BF16 && multiplies_bf16() ? run_pairs(p) : run_few(p);
+    return p->dtype == CN_BF16 && cni_cpu_multiplies_bf16() ? run_pairs(p) : run_few(p);
   panels w = panels_of(p);
   double work = (double)p->m * (double)p->n * (double)(p->k + 1);
   if (p->batch >= 2 * cn_num_threads() || work < GRAIN_WORK)

@@ -12,10 +12,47 @@
 
 #if defined(__F16C__)
 #include <immintrin.h> /* the AVX-512 level has it, too */
+#elif CNI_FOR_NEON
+#include <arm_neon.h>
+#endif
+
+#if defined(__clang__)
+#define UNROLL_4
+#else
+#define UNROLL_4 _Pragma("GCC unroll 4")
 #endif
 
 enum { LANES = 16 };
 
+#if CNI_FOR_NEON
+static inline float32x4_t wide_f16(const uint16_t *from) { return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(from))); }
+static inline float32x4_t wide_bf16(const uint16_t *from)
+{
+  return vreinterpretq_f32_u32(vshll_n_u16(vld1_u16(from), 16));
+}
+
+/* The 16 lanes of a sum are four vectors, sum[column][.]: wider ones would live in memory. */
+#define DOTS(S)                                                                                              \
+  static void dots_##S(float *c, const float *a, const uint16_t *b, int64_t step, int64_t k)                 \
+  {                                                                                                          \
+    float32x4_t sum[4][4] = {0};                                                                             \
+    int64_t p = 0;                                                                                           \
+    for (; p + LANES <= k; p += LANES)                                                                       \
+      UNROLL_4 for (int q = 0; q < 4; q++)                                                                   \
+      {                                                                                                      \
+        float32x4_t x = vld1q_f32(a + p + 4 * q);                                                            \
+        UNROLL_4 for (int j = 0; j < 4; j++) sum[j][q] += x * wide_##S(b + j * step + p + 4 * q);            \
+      }                                                                                                      \
+    UNROLL_4 for (int j = 0; j < 4; j++)                                                                     \
+    {                                                                                                        \
+      float lane[LANES], all = 0;                                                                            \
+      memcpy(lane, sum[j], sizeof lane);                                                                     \
+      for (int i = 0; i < LANES; i++) all += lane[i];                                                        \
+      for (int64_t t = p; t < k; t++) all += a[t] * cni_##S##_to_f32(b[j * step + t]);                       \
+      c[j] = all;                                                                                            \
+    }                                                                                                        \
+  }
+#else
 typedef float lanes_f32 __attribute__((vector_size(64)));
 typedef uint32_t lanes_u32 __attribute__((vector_size(64)));
 typedef uint16_t lanes_u16 __attribute__((vector_size(32)));
@@ -65,6 +102,7 @@ static inline float total(const lanes_f32 *x)
       c[2] += a[p] * cni_##S##_to_f32(b2[p]), c[3] += a[p] * cni_##S##_to_f32(b3[p]);                        \
     }                                                                                                        \
   }
+#endif
 DOTS(f16)
 DOTS(bf16)
 
@@ -80,13 +118,7 @@ static void pairs(uint32_t *to, const uint16_t *from, int64_t k_step, int count,
   }
 }
 
-#if CNI_ISA_LEVEL == 2
-#if defined(__clang__)
-#define UNROLL_4
-#else
-#define UNROLL_4 _Pragma("GCC unroll 4")
-#endif
-
+#if CNI_FOR_AVX512
 /* Two steps of adding up sixteen vectors: within each quarter of a vector, and between the quarters. */
 static inline __m512 add_lanes(__m512 a, __m512 b)
 {
@@ -140,6 +172,8 @@ static void pair_dots(float *c, const uint16_t *a, int64_t a_step, int rows, con
   }
   _mm512_storeu_ps(c, add_quarters(add_quarters(part[0], part[1]), add_quarters(part[2], part[3])));
 }
+#elif CNI_FOR_NEON
+#define pair_dots cni_pair_dots_bf16
 #else
 #define pair_dots NULL
 #endif

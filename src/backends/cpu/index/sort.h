@@ -7,6 +7,8 @@
 
 #include <cairn/base.h>
 
+#include "backends/cpu/isa.h"
+
 enum { CNI_SORT_RUN = 16, CNI_SORT_BLOCKS = 64 /* that threads share in one long line */ };
 
 /* Keys of n elements, `step` bytes apart, with the bits of `flip` inverted. */
@@ -23,10 +25,6 @@ typedef struct cni_sort_loops {
   uint64_t (*differ)(const uint64_t *key, int64_t n, uint64_t first);
 } cni_sort_loops;
 
-extern const cni_sort_loops cni_sort_loops_base;
-#if defined(__x86_64__)
-extern const cni_sort_loops cni_sort_loops_avx2;
-extern const cni_sort_loops cni_sort_loops_avx512;
-#endif
+CNI_DECLARE_BY_ISA(cni_sort_loops, cni_sort_loops);
 
 #endif

@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "backends/cpu/isa.h"
 #include "base/os.h"
 
 /* CBLAS: order, transA, transB, m, n, k, alpha, A, lda, B, ldb, beta, C, ldc. */
@@ -100,11 +101,7 @@ static bool leading(int64_t row, int64_t col, int64_t rows, int64_t cols, bool *
 
 static enum cni_blas who(const cni_gemm *g)
 {
-#if defined(__x86_64__)
-  return g->by == CNI_BLAS_DEFAULT ? CNI_BLAS_OWN : g->by;
-#else
-  return g->by == CNI_BLAS_DEFAULT ? CNI_BLAS_OPENBLAS : g->by;
-#endif
+  return g->by != CNI_BLAS_DEFAULT ? g->by : CNI_HAS_LEVELS ? CNI_BLAS_OWN : CNI_BLAS_OPENBLAS;
 }
 
 static bool loaded(enum cni_blas which, bool f64)

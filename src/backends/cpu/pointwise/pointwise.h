@@ -4,6 +4,7 @@
 #ifndef CNI_CPU_POINTWISE_H
 #define CNI_CPU_POINTWISE_H
 
+#include "backends/cpu/isa.h"
 #include "base/dtype.h"
 #include "ops/program.h"
 
@@ -14,11 +15,7 @@ typedef struct cni_pw_table {
   cni_pw_loop wide_sin, wide_cos, wide_tan;
 } cni_pw_table;
 
-extern const cni_pw_table cni_pw_table_base;
-#if defined(__x86_64__)
-extern const cni_pw_table cni_pw_table_avx2;
-extern const cni_pw_table cni_pw_table_avx512;
-#endif
+CNI_DECLARE_BY_ISA(cni_pw_table, cni_pw_table);
 
 enum { CNI_PW_BLOCK = 512, CNI_PW_GRAIN = 32768 }; /* elements worked on at a time; elements worth a thread */
 enum { CNI_PW_WIDE = 2 * CNI_PW_BLOCK }; /* elements where all are float32: as many bytes */

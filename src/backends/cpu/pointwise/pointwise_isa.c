@@ -3,10 +3,10 @@
  *
  * Place in the flow: the leaves below cni_cpu_pointwise. Invariant: no loop is written by hand, but for one that
  * stands in for its like with the same bits. */
-#if CNI_ISA_LEVEL == 2
+#include "backends/cpu/isa.h"
+#if CNI_FOR_AVX512
 #include "avx512/exp16.h"
 #endif
-#include "backends/cpu/isa.h"
 #include "ops/pointwise_fn.h"
 #include "ops/pointwise_kinds.h"
 #include "pointwise.h"
@@ -105,7 +105,7 @@ LOOP1(wide_sin, double, f64, cnm_sin_full(a))
 LOOP1(wide_cos, double, f64, cnm_cos_full(a))
 LOOP1(wide_tan, double, f64, cnm_tan_full(a))
 
-#if CNI_ISA_LEVEL == 2
+#if CNI_FOR_AVX512
 /* The same bits as exp_f32, in two thirds of its operations. */
 static void fast_exp_f32(void *y_, const void *a_, const void *b, const void *c, int64_t n)
 {

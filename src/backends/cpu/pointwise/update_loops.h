@@ -2,6 +2,7 @@
 #ifndef CNI_CPU_UPDATE_LOOPS_H
 #define CNI_CPU_UPDATE_LOOPS_H
 
+#include "backends/cpu/isa.h"
 #include "ops/update.h"
 
 /* The updates that have a loop, and for which variants; the rest runs as programs. FIRST: an update's first variant. */
@@ -32,10 +33,6 @@ typedef struct cni_update_table {
   void (*rates)(double *out, const double *in, const double *attr);
 } cni_update_table;
 
-extern const cni_update_table cni_update_table_base;
-#if defined(__x86_64__)
-extern const cni_update_table cni_update_table_avx2;
-extern const cni_update_table cni_update_table_avx512;
-#endif
+CNI_DECLARE_BY_ISA(cni_update_table, cni_update_table);
 
 #endif

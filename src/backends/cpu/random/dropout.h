@@ -7,6 +7,8 @@
 
 #include <stdint.h>
 
+#include "backends/cpu/isa.h"
+
 typedef struct cni_dropout_table {
   /* mask[i] = u[i] < keep */
   void (*below)(uint8_t *mask, const float *u, int64_t n, float keep);
@@ -15,10 +17,6 @@ typedef struct cni_dropout_table {
   void (*masked_f64)(double *y, const double *x, const uint8_t *mask, int64_t n, double scale);
 } cni_dropout_table;
 
-extern const cni_dropout_table cni_dropout_table_base;
-#if defined(__x86_64__)
-extern const cni_dropout_table cni_dropout_table_avx2;
-extern const cni_dropout_table cni_dropout_table_avx512;
-#endif
+CNI_DECLARE_BY_ISA(cni_dropout_table, cni_dropout_table);
 
 #endif

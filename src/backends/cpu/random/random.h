@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "backends/cpu/isa.h"
+
 /* Elements first .. first + n - 1 of a result. bits: of a uniform float32 draw; the others ignore it. Fastest
  * where first is a multiple of CNI_DRAWS_32 (base/philox.h). */
 typedef void (*cni_draw_fn)(void *out, int64_t first, int64_t n, uint64_t seed, uint64_t offset, int bits);
@@ -16,10 +18,6 @@ typedef struct cni_random_table {
   cni_trial_fn trials_f32, trials_f64;
 } cni_random_table;
 
-extern const cni_random_table cni_random_table_base;
-#if defined(__x86_64__)
-extern const cni_random_table cni_random_table_avx2;
-extern const cni_random_table cni_random_table_avx512;
-#endif
+CNI_DECLARE_BY_ISA(cni_random_table, cni_random_table);
 
 #endif

@@ -6,6 +6,8 @@
 
 #include <stdint.h>
 
+#include "backends/cpu/isa.h"
+
 enum { CNI_CROSS_ENTROPY_SHORT = 32, CNI_CROSS_ENTROPY_ROWS = 32 };
 
 typedef struct cni_cross_entropy_table {
@@ -25,10 +27,6 @@ typedef struct cni_cross_entropy_table {
                         const double *scale);
 } cni_cross_entropy_table;
 
-extern const cni_cross_entropy_table cni_cross_entropy_table_base;
-#if defined(__x86_64__)
-extern const cni_cross_entropy_table cni_cross_entropy_table_avx2;
-extern const cni_cross_entropy_table cni_cross_entropy_table_avx512;
-#endif
+CNI_DECLARE_BY_ISA(cni_cross_entropy_table, cni_cross_entropy_table);
 
 #endif

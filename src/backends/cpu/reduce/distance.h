@@ -4,6 +4,8 @@
 
 #include <cairn/ext/op.h>
 
+#include "backends/cpu/isa.h"
+
 /* y[r] = the p-norm of x - rows[r], r < count; rows of m elements lie one after another. */
 typedef void (*cni_distance_fn)(void *y, const void *x, const void *rows, int64_t count, int64_t m, double p);
 /* y[k] += g[r g_step] times the slope of the norm at x[k] - rows[r][k], with dist[r d_step] the norm; y: (m)
@@ -16,10 +18,6 @@ typedef struct cni_distance_table {
   cni_slope_fn slope[2];
 } cni_distance_table;
 
-extern const cni_distance_table cni_distance_table_base;
-#if defined(__x86_64__)
-extern const cni_distance_table cni_distance_table_avx2;
-extern const cni_distance_table cni_distance_table_avx512;
-#endif
+CNI_DECLARE_BY_ISA(cni_distance_table, cni_distance_table);
 
 #endif

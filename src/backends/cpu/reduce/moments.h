@@ -51,11 +51,7 @@ typedef struct cni_moment_table {
   cni_moment_loops loops[2]; /* CNI_C_F32, CNI_C_F64 */
 } cni_moment_table;
 
-extern const cni_moment_table cni_moment_table_base;
-#if defined(__x86_64__)
-extern const cni_moment_table cni_moment_table_avx2;
-extern const cni_moment_table cni_moment_table_avx512;
-#endif
+CNI_DECLARE_BY_ISA(cni_moment_table, cni_moment_table);
 
 const cni_moment_loops *cni_moment_loops_of(enum cni_compute class);
 

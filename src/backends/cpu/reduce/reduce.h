@@ -89,11 +89,7 @@ typedef struct cni_reduce_table {
   void (*arg_columns[CNI_COMPUTES][2])(void *best, int64_t *index, const void *x, int64_t row, int64_t n);
 } cni_reduce_table;
 
-extern const cni_reduce_table cni_reduce_table_base;
-#if defined(__x86_64__)
-extern const cni_reduce_table cni_reduce_table_avx2;
-extern const cni_reduce_table cni_reduce_table_avx512;
-#endif
+CNI_DECLARE_BY_ISA(cni_reduce_table, cni_reduce_table);
 
 const cni_reduce_table *cni_reduce_now(void); /* for this machine */
 

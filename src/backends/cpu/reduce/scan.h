@@ -4,6 +4,8 @@
 
 #include <cairn/ext/op.h>
 
+#include "backends/cpu/isa.h"
+
 enum { CNI_SCAN_COLUMNS = 128, CNI_SCAN_LINES = 4 };
 
 /* Scans n rows of m <= CNI_SCAN_COLUMNS columns; rows are `step` elements apart. y may be x. */
@@ -20,10 +22,6 @@ typedef struct cni_scan_table {
   cni_scan_lines_fn lines[CN_DTYPE_COUNT][2];
 } cni_scan_table;
 
-extern const cni_scan_table cni_scan_table_base;
-#if defined(__x86_64__)
-extern const cni_scan_table cni_scan_table_avx2;
-extern const cni_scan_table cni_scan_table_avx512;
-#endif
+CNI_DECLARE_BY_ISA(cni_scan_table, cni_scan_table);
 
 #endif

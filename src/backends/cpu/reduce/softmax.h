@@ -51,11 +51,7 @@ typedef struct cni_softmax_table {
   cni_softmax_loops loops[2]; /* CNI_C_F32, CNI_C_F64 */
 } cni_softmax_table;
 
-extern const cni_softmax_table cni_softmax_table_base;
-#if defined(__x86_64__)
-extern const cni_softmax_table cni_softmax_table_avx2;
-extern const cni_softmax_table cni_softmax_table_avx512;
-#endif
+CNI_DECLARE_BY_ISA(cni_softmax_table, cni_softmax_table);
 
 enum {
   CNI_SOFTMAX_BLOCK = 4096,   /* elements whose sum is kept in the type itself */

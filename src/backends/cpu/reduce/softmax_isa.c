@@ -274,7 +274,7 @@ LOOPS(f32, float, cnm_expf, cnm_logf, FLT_MAX)
 LOOPS(f64, double, cnm_exp, cnm_log, DBL_MAX)
 HOT_LOOPS(f64, double, cnm_exp)
 
-#if CNI_ISA_LEVEL == 2
+#if CNI_FOR_AVX512
 #include "avx512/softmax_f32.h"
 #define HOT(name, S) HOT_##S(name)
 #define HOT_f32(name) cni_softmax_##name##_avx512

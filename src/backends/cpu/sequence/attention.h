@@ -8,6 +8,8 @@
 
 #include <cairn/base.h>
 
+#include "backends/cpu/isa.h"
+
 enum { CNI_ATTENTION_QUERIES = 64 }; /* of a block */
 
 /* All pointers are to the table's type; strides in elements. s: (rows, cols), dense; or, in the transposed tables, its
@@ -36,10 +38,6 @@ typedef struct cni_attention_loops {
 } cni_attention_loops;
 
 /* [0] float, [1] double, [2] and [3] the same transposed */
-extern const cni_attention_loops cni_attention_loops_base[4];
-#if defined(__x86_64__)
-extern const cni_attention_loops cni_attention_loops_avx2[4];
-extern const cni_attention_loops cni_attention_loops_avx512[4];
-#endif
+CNI_DECLARE_BY_ISA(cni_attention_loops, cni_attention_loops, [4]);
 
 #endif

@@ -7,6 +7,8 @@
 
 #include <cairn/base.h>
 
+#include "backends/cpu/isa.h"
+
 /* A matrix of rows of the table's type, `row` elements apart; the groups (gates) of a row lie `group` apart. data may
  * be NULL where the user of a tile allows it. */
 typedef struct cni_groups {
@@ -38,10 +40,6 @@ typedef struct cni_recurrent_loops {
 } cni_recurrent_loops;
 
 /* [0] float, [1] double */
-extern const cni_recurrent_loops cni_recurrent_loops_base[2];
-#if defined(__x86_64__)
-extern const cni_recurrent_loops cni_recurrent_loops_avx2[2];
-extern const cni_recurrent_loops cni_recurrent_loops_avx512[2];
-#endif
+CNI_DECLARE_BY_ISA(cni_recurrent_loops, cni_recurrent_loops, [2]);
 
 #endif

@@ -11,7 +11,7 @@
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
-#if CNI_ISA_LEVEL == 2
+#if CNI_FOR_AVX512
 #define VECTOR_BYTES 64
 #else
 #define VECTOR_BYTES 32

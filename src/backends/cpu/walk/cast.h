@@ -8,6 +8,8 @@
 
 #include <cairn/base.h>
 
+#include "backends/cpu/isa.h"
+
 typedef void (*cni_cast_fn)(void *dst, const void *src, size_t n);
 
 /* Never NULL for two valid types; NULL otherwise. Same types: a copy. */
@@ -19,10 +21,6 @@ typedef struct cni_cast_table {
   cni_cast_fn direct[CN_DTYPE_COUNT][CN_DTYPE_COUNT]; /* [from][to] */
 } cni_cast_table;
 
-extern const cni_cast_table cni_cast_table_base;
-#if defined(__x86_64__)
-extern const cni_cast_table cni_cast_table_avx2;
-extern const cni_cast_table cni_cast_table_avx512;
-#endif
+CNI_DECLARE_BY_ISA(cni_cast_table, cni_cast_table);
 
 #endif

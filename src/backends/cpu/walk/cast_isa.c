@@ -1,8 +1,8 @@
-/* cast_isa.c: the conversion loops, compiled once per instruction-set level (CNI_ISA_LEVEL 0, 1, 2).
+/* cast_isa.c: the conversion loops, compiled once per instruction-set level (see isa.h).
  *
  * Place in the flow: cast.c picks one of the tables exported here. Invariant: plain loops over convert.h,
- * which the compiler vectorises; the written-out pairs, float16 with F16C and bfloat16 with AVX-512, give the
- * same bits. */
+ * which the compiler vectorises; the written-out pairs, float16 with F16C and NEON and bfloat16 with AVX-512,
+ * give the same bits. */
 #include "cast.h"
 
 #include <string.h>
@@ -10,8 +10,10 @@
 #include "backends/cpu/isa.h"
 #include "base/convert.h"
 
-#if CNI_ISA_LEVEL >= 1
+#if CNI_FOR_AVX2 || CNI_FOR_AVX512
 #include <immintrin.h>
+#elif CNI_FOR_NEON
+#include <arm_neon.h>
 #endif
 
 /* Every natural type as a destination. (A macro cannot expand inside itself, so this repeats
@@ -56,13 +58,13 @@ CNI_EACH_NATURAL(LOOPS, )
 #define I32_TYPE int32_t
 CNI_EACH_SMALL(SMALL_LOOPS, )
 
-#if CNI_ISA_LEVEL >= 1
+#if CNI_FOR_AVX2 || CNI_FOR_AVX512
 static void f16_to_f32_f16c(void *dst, const void *src, size_t n)
 {
   float *d = dst;
   const uint16_t *s = src;
   size_t i = 0;
-#if CNI_ISA_LEVEL == 2
+#if CNI_FOR_AVX512
   for (; i + 16 <= n; i += 16)
     _mm512_storeu_ps(d + i, _mm512_cvtph_ps(_mm256_loadu_si256((const void *)(s + i))));
 #endif
@@ -75,7 +77,7 @@ static void f32_to_f16_f16c(void *dst, const void *src, size_t n)
   uint16_t *d = dst;
   const float *s = src;
   size_t i = 0;
-#if CNI_ISA_LEVEL == 2
+#if CNI_FOR_AVX512
   for (; i + 16 <= n; i += 16)
     _mm256_storeu_si256((void *)(d + i),
                         _mm512_maskz_cvtps_ph((__mmask16)0xffff, _mm512_loadu_ps(s + i), _MM_FROUND_TO_NEAREST_INT));
@@ -86,12 +88,39 @@ static void f32_to_f16_f16c(void *dst, const void *src, size_t n)
 }
 #define F16_TO_F32 f16_to_f32_f16c
 #define F32_TO_F16 f32_to_f16_f16c
+#elif CNI_FOR_NEON
+static void f16_to_f32_neon(void *dst, const void *src, size_t n)
+{
+  float *d = dst;
+  const uint16_t *s = src;
+  size_t i = 0;
+  for (; i + 8 <= n; i += 8) {
+    float16x8_t x = vreinterpretq_f16_u16(vld1q_u16(s + i));
+    vst1q_f32(d + i, vcvt_f32_f16(vget_low_f16(x)));
+    vst1q_f32(d + i + 4, vcvt_high_f32_f16(x));
+  }
+  F16_to_F32(d + i, s + i, n - i);
+}
+
+static void f32_to_f16_neon(void *dst, const void *src, size_t n)
+{
+  uint16_t *d = dst;
+  const float *s = src;
+  size_t i = 0;
+  for (; i + 8 <= n; i += 8) {
+    float16x8_t x = vcvt_high_f16_f32(vcvt_f16_f32(vld1q_f32(s + i)), vld1q_f32(s + i + 4));
+    vst1q_u16(d + i, vreinterpretq_u16_f16(x));
+  }
+  F32_to_F16(d + i, s + i, n - i);
+}
+#define F16_TO_F32 f16_to_f32_neon
+#define F32_TO_F16 f32_to_f16_neon
 #else
 #define F16_TO_F32 F16_to_F32
 #define F32_TO_F16 F32_to_F16
 #endif
 
-#if CNI_ISA_LEVEL == 2
+#if CNI_FOR_AVX512
 static void bf16_to_f32_avx512(void *dst, const void *src, size_t n)
 {
   uint32_t *d = dst;

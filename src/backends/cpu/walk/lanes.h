@@ -1,18 +1,23 @@
-/* lanes.h: a vector of floats of the instruction set that a file is compiled for, AVX2 or AVX-512, and what kernels do
- * with its lanes: some of them loaded and stored, two vectors parted and interleaved.
+/* lanes.h: a vector of floats of the instruction set that a file is compiled for, AVX2, AVX-512 or NEON, and what
+ * kernels do with its lanes: some of them loaded and stored, two vectors parted and interleaved.
  *
  * Place in the flow: included by *_isa.c files whose kernels are there for these levels alone. Invariant: a function
- * gives the same lanes on both levels; bit l of cni_lane_bits stands for lane l. */
+ * gives the same lanes on every level; bit l of cni_lane_bits stands for lane l. */
 #ifndef CNI_CPU_WALK_LANES_H
 #define CNI_CPU_WALK_LANES_H
 
-#include <immintrin.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "backends/cpu/isa.h"
 
-#if CNI_ISA_LEVEL == 2
+#if CNI_FOR_NEON
+
+#include "neon/lanes.h"
+
+#elif CNI_FOR_AVX512
+
+#include <immintrin.h>
 
 #include "avx512/lanes.h"
 
@@ -96,6 +101,8 @@ static inline cni_lanes cni_gather_lanes(cni_lane_bits bits, const float *p, int
 #pragma GCC diagnostic pop
 
 #else
+
+#include <immintrin.h>
 
 enum { CNI_LANES = 8 };
 typedef __m256 cni_lanes;

@@ -22,11 +22,7 @@ typedef struct cni_transpose_table {
   int64_t side[9];
 } cni_transpose_table;
 
-extern const cni_transpose_table cni_transpose_table_base;
-#if defined(__x86_64__)
-extern const cni_transpose_table cni_transpose_table_avx2;
-extern const cni_transpose_table cni_transpose_table_avx512;
-#endif
+CNI_DECLARE_BY_ISA(cni_transpose_table, cni_transpose_table);
 
 static inline const cni_transpose_table *cni_transposes(void) { return CNI_BY_ISA(cni_transpose_table); }
 

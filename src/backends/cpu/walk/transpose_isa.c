@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#if CNI_ISA_LEVEL >= 1
+#if CNI_FOR_AVX2 || CNI_FOR_AVX512
 #include <immintrin.h>
 #endif
 
@@ -73,7 +73,7 @@ FILL_BY_STAGES(fill_1, uint8_t, 16, 4, (0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21
 TRANSPOSE(transpose_2, uint16_t, 8, fill_2)
 TRANSPOSE(transpose_1, uint8_t, 16, fill_1)
 
-#if CNI_ISA_LEVEL == 2
+#if CNI_FOR_AVX512
 enum { SIDE_4 = 16, SIDE_8 = 8, PIECES = 4 };
 typedef __m512i wide;
 /* 16 bytes of each of four rows, `step` bytes apart. */
@@ -88,7 +88,7 @@ static inline wide pieces(const char *from, int64_t step)
 #define HIGH_4 _mm512_unpackhi_epi32
 #define LOW_8 _mm512_unpacklo_epi64
 #define HIGH_8 _mm512_unpackhi_epi64
-#elif CNI_ISA_LEVEL == 1
+#elif CNI_FOR_AVX2
 enum { SIDE_4 = 8, SIDE_8 = 4, PIECES = 2 };
 typedef __m256i wide;
 static inline wide pieces(const char *from, int64_t step)
@@ -102,7 +102,7 @@ static inline wide pieces(const char *from, int64_t step)
 #define HIGH_8 _mm256_unpackhi_epi64
 #endif
 
-#if CNI_ISA_LEVEL >= 1
+#if CNI_FOR_AVX2 || CNI_FOR_AVX512
 typedef wide fill_4_vector, fill_8_vector;
 /* Piece p of a vector holds rows 4 p to 4 p + 3, so each four of the transposed rows are made within pieces. */
 static inline void fill_4(wide x[SIDE_4], const char *from, int64_t step)
@@ -131,7 +131,7 @@ FILL_BY_STAGES(fill_4, uint32_t, 4, 2, (0, 4, 1, 5), (2, 6, 3, 7))
 TRANSPOSE(transpose_8, uint64_t, SIDE_8, fill_8)
 TRANSPOSE(transpose_4, uint32_t, SIDE_4, fill_4)
 
-#if CNI_ISA_LEVEL == 2
+#if CNI_FOR_AVX512
 TRANSPOSE_NONTEMPORAL(nontemporal_8, uint64_t, SIDE_8, fill_8)
 TRANSPOSE_NONTEMPORAL(nontemporal_4, uint32_t, SIDE_4, fill_4)
 #define NONTEMPORAL .nontemporal = {[4] = nontemporal_4, [8] = nontemporal_8}, .side = {[4] = SIDE_4, [8] = SIDE_8},

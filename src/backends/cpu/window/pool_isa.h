@@ -30,10 +30,6 @@ typedef struct cni_pool_kernels {
 } cni_pool_kernels;
 
 /* [0] f32, [1] f64, [2] int64 */
-extern const cni_pool_kernels cni_pool_kernels_base[3];
-#if defined(__x86_64__)
-extern const cni_pool_kernels cni_pool_kernels_avx2[3];
-extern const cni_pool_kernels cni_pool_kernels_avx512[3];
-#endif
+CNI_DECLARE_BY_ISA(cni_pool_kernels, cni_pool_kernels, [3]);
 
 #endif

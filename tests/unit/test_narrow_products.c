@@ -1,0 +1,87 @@
+/* test_narrow_products.c: products of int8 and bfloat16 matrices, which have instructions of their own on some
+ * processors, beside those of the same numbers in float64; at every level that the machine has. */
+#include <cairn/cairn.h>
+#include <cairn/ext/parts.h>
+#include <cairn/kw.h>
+#include <math.h>
+
+#include "backends/cpu/isa.h"
+#include "tensors.h"
+#include "test.h"
+
+/* Rows, columns and terms around the sizes of tiles and of what an instruction adds up; long rows go another way. */
+static const int64_t sizes[][3] = {{1, 5, 70},  {3, 8, 64},   {4, 1, 1},    {5, 9, 3},     {8, 8, 16},
+                                   {9, 17, 33}, {16, 65, 66}, {33, 20, 31}, {50, 70, 200}, {2, 3, 0}};
+enum { SIZES = sizeof sizes / sizeof sizes[0], LAYOUTS = 4 };
+
+static void on_each_isa(void (*body)(void))
+{
+  cni_cpu_isa_cap(-1);
+  int most = cni_cpu_isa();
+  for (int level = 0; level <= most; level++) {
+    cni_cpu_isa_cap(level);
+    cn_seed(1);
+    body();
+  }
+  cni_cpu_isa_cap(-1);
+}
+
+/* (batch, rows, cols); flipped: lies as its transpose. */
+static cn_tensor *matrices(cn_dtype dtype, int64_t batch, int64_t rows, int64_t cols, bool flipped)
+{
+  cn_tensor *x = flipped ? cn_transpose(cn_randint(-128, 128, CN_SHAPE(batch, cols, rows)), 1, 2)
+                         : cn_randint(-128, 128, CN_SHAPE(batch, rows, cols));
+  return cn_cast(x, dtype);
+}
+
+static void int8_body(void)
+{
+  for (int i = 0; i < SIZES * LAYOUTS; i++) {
+    const int64_t *s = sizes[i / LAYOUTS];
+    cn_scope *scope = cn_scope_begin();
+    cn_tensor *a = matrices(CN_I8, 3, s[0], s[2], i & 1), *b = matrices(CN_I8, 3, s[2], s[1], i & 2);
+    cn_tensor *want = cn_cast(cn_bmm(cn_cast(a, CN_F64), cn_cast(b, CN_F64)), CN_I32);
+    assert_true(same_elements(cn_bmm_dtype(a, b, CN_I32), want));
+    cn_tensor *one = cn_mm_dtype(cn_select(a, 0, 1), cn_select(b, 0, 1), CN_I32);
+    assert_true(same_elements(one, cn_select(want, 0, 1)));
+    cn_scope_end(scope);
+  }
+}
+
+static void int8_products_are_exact(void **state)
+{
+  (void)state;
+  on_each_isa(int8_body);
+}
+
+/* Results are rounded once; sums in float32 may be off by their terms' rounding errors. */
+static void bf16_body(void)
+{
+  for (int i = 0; i < SIZES * LAYOUTS; i++) {
+    const int64_t *s = sizes[i / LAYOUTS];
+    cn_scope *scope = cn_scope_begin();
+    cn_tensor *a = matrices(CN_BF16, 2, s[0], s[2], i & 1), *b = matrices(CN_BF16, 2, s[2], s[1], i & 2);
+    cn_tensor *x = cn_cast(a, CN_F64), *y = cn_cast(b, CN_F64), *want = cn_bmm(x, y);
+    cn_tensor *room = cn_add(cn_mul(cn_abs(want), cn_full(CN_SHAPE(1), 1.0 / 256, .dtype = CN_F64)),
+                             cn_mul(cn_bmm(cn_abs(x), cn_abs(y)), cn_full(CN_SHAPE(1), 1e-6, .dtype = CN_F64)));
+    cn_tensor *off = cn_sub(cn_abs(cn_sub(cn_cast(cn_bmm(a, b), CN_F64), want)), room);
+    if (cn_numel(off)) assert_true(cn_item(cn_amax(off)) <= 0);
+    assert_int_equal(cn_err(), CN_OK);
+    cn_scope_end(scope);
+  }
+}
+
+static void bf16_products_round_once(void **state)
+{
+  (void)state;
+  on_each_isa(bf16_body);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup(int8_products_are_exact, clear_errors),
+      cmocka_unit_test_setup(bf16_products_round_once, clear_errors),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
