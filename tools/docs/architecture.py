@@ -42,7 +42,7 @@ def picture():
     core(d)
     middle(d)
     row(d, 20, 586, 640, 96, DEVICES, "Backends: memory, order of work, kernels by op name", [
-        ("CPU", "base, AVX2, AVX-512"), ("CUDA", "a plugin"), ("mirror", "a device for tests"), ("yours", "a plugin")])
+        ("CPU", "AVX2, AVX-512, NEON"), ("CUDA", "a plugin"), ("mirror", "a device for tests"), ("yours", "a plugin")])
     d.text(340, 716, "libc, libm, threads: nothing else is linked", 12, "#555")
     for top, bottom in ((116, 152), (248, 284), (418, 454), (550, 586)):
         arrow(d, (340, top), (340, bottom))
