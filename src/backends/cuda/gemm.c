@@ -75,15 +75,21 @@ static int linear_small(cn_call *c)
   int64_t rows, apart;
   if (w->ndim != 2 || x->numel == 0 || y->numel == 0 || !cni_cuda_rows_of(&rows, &apart, x))
     return cni_cuda_refuse(c, "a form that its decomposition does as well");
-  if (bias && (bias->ndim != 1 || bias->numel != w->shape[0] || bias->device != c->device ||
-               (bias->strides[0] != 1 && bias->numel > 1)))
+  if (bias && (bias->ndim != 1 || bias->numel != w->shape[0] || bias->device != c->device))
     return cni_cuda_refuse(c, "a bias that its decomposition adds as well");
   cni_cuda_gemm g = {.a = x->data, .b = w->data, .y = y->data, .m = rows, .n = w->shape[0], .k = w->shape[1],
                      .batch = 1, .a_row = apart, .a_col = x->strides[x->ndim - 1], .b_row = w->strides[1],
-                     .b_col = w->strides[0], .y_row = w->shape[0], .y_col = 1, .bias = bias ? bias->data : NULL};
+                     .b_col = w->strides[0], .y_row = w->shape[0], .y_col = 1};
   if (!cni_cuda_gemm_is_small(&g, x->dtype)) return cni_cuda_refuse(c, "not a small product of floats");
+  const char *name = cni_cuda_host->op_name(c->op);
+  cni_cuda_operand added = {0}; /* the bias, dense */
   cni_cuda_device *d = cni_cuda_of(c);
-  return d ? cni_cuda_gemm_small(d, cni_cuda_host->op_name(c->op), &g, x->dtype, y->dtype) : CN_ERR_DEVICE;
+  if (!d) return CN_ERR_DEVICE;
+  int status = bias ? cni_cuda_take(&added, d, name, bias, 0) : CN_OK;
+  g.bias = added.data;
+  if (!status) status = cni_cuda_gemm_small(d, name, &g, x->dtype, y->dtype);
+  cni_cuda_drop(&added, d);
+  return status;
 }
 
 const cn_kernel cni_cuda_small_product_kernels[] = {

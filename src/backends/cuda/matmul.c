@@ -510,7 +510,7 @@ static int linear_with(cn_call *c, besides more)
   if (!d) return CN_ERR_DEVICE;
   if (!takes(c, x->dtype)) return CN_REFUSED;
   bool plain_bias = !bias || (x->dtype != CN_F64 && bias->ndim == 1 && bias->numel == w->shape[0] &&
-                              bias->device == c->device && (bias->strides[0] == 1 || bias->numel == 1));
+                              bias->device == c->device);
   if (w->ndim != 2 || x->numel == 0 || od->numel == 0 || !plain_bias || !cni_cuda_rows_of(&a.rows, &a.row, x)) {
     c->refusal = "a form that its decomposition does as well";
     return CN_REFUSED;
@@ -523,12 +523,15 @@ static int linear_with(cn_call *c, besides more)
   transposed.strides[0] = w->strides[1], transposed.strides[1] = w->strides[0];
   matrix b = matrix_of(&transposed),
          out = {.data = od->data, .rows = a.rows, .cols = w->shape[0], .row = w->shape[0], .col = 1};
+  cni_cuda_operand added = {0}; /* the bias, dense */
   int status = make_usable(d, name, &a, &flat);
   if (!status) status = make_usable(d, name, &b, &transposed);
-  more.bias = bias ? bias->data : NULL;
+  if (!status && bias) status = cni_cuda_take(&added, d, name, bias, 0);
+  more.bias = added.data;
   if (!status) status = multiply_for(c, d, &a, &b, &out, 1, more);
   if (a.copy) cni_cuda_free(d, a.copy, a.bytes);
   if (b.copy) cni_cuda_free(d, b.copy, b.bytes);
+  cni_cuda_drop(&added, d);
   return status;
 }
 
