@@ -141,7 +141,7 @@ static int read_again(cn_compiled *c, const cn_compile_call *call, cn_key *key, 
 {
   atomic_store(&c->by_value, (known->leaves ? LEAVES : 0) | (known->numbers ? NUMBERS : 0));
   cni_key_free(key);
-  return cni_key_read(key, call, &c->opts, known);
+  return cni_key_read(key, call, &c->opts, known, true);
 }
 
 /* Captures the call, with as much of its inputs by value as it takes; *key follows. */
@@ -197,9 +197,16 @@ static cni_executable *program_for(cn_compiled *c, const cn_compile_call *call)
   cn_key key;
   char why[160] = "";
   cni_by_value known = by_value(c);
-  if (cni_key_read(&key, call, &c->opts, &known)) return NULL;
+  if (cni_key_read(&key, call, &c->opts, &known, false)) return NULL;
   int alike;
   cni_executable *p = find(c, &key, why, sizeof why, &alike);
+  if (!p || (p->why_eager && !atomic_load(&p->tried_again))) {
+    /* One is to be made, of a key that can be kept and says what it differs in. */
+    cni_executable_release(p);
+    cni_key_free(&key);
+    if (cni_key_read(&key, call, &c->opts, &known, true)) return NULL;
+    p = find(c, &key, why, sizeof why, &alike);
+  }
   if (!p && alike >= MOST_ALIKE) p = given_up(&key);
   else if (p && p->why_eager && !atomic_exchange(&p->tried_again, true)) {
     cni_executable_release(p);

@@ -24,7 +24,8 @@ struct cn_key {
     size_t first;     /* its bytes begin there */
   } *parts;
   size_t nparts, parts_cap;
-  bool failed;
+  bool failed, named; /* named: it has parts, and bytes of its own, so that it may be kept */
+  unsigned char few[512]; /* where the bytes of one without names lie, as long as they fit */
 };
 
 /* What among the inputs is part of the program and not given to its runs, because the function asks for it. */
@@ -32,7 +33,9 @@ typedef struct cni_by_value {
   bool leaves;  /* that require gradients: the function leaves gradients in them */
   bool numbers; /* floats that are weak: the function reads them */
 } cni_by_value;
-int cni_key_read(cn_key *key, const cn_compile_call *call, const cn_compile_opts *opts, const cni_by_value *known);
+/* named: with what messages need, to be kept; most calls only look for their program. */
+int cni_key_read(cn_key *key, const cn_compile_call *call, const cn_compile_opts *opts, const cni_by_value *known,
+                 bool named);
 bool cni_is_part(const cn_tensor *t); /* of a larger memory? */
 bool cni_key_same(const cn_key *a, const cn_key *b);
 /* Says where two keys differ first, into text. */

@@ -11,9 +11,26 @@
 #include "base/state.h"
 #include "compile.h"
 
+/* From the room that a key without names has to memory of its own. */
+static int move_out(cn_key *k, size_t n)
+{
+  void *bytes = NULL;
+  if (cni_grow(&bytes, &k->cap, n, 1)) return CN_ERR_MEMORY;
+  memcpy(bytes, k->few, k->n);
+  k->bytes = bytes;
+  return CN_OK;
+}
+
+static int grow(cn_key *k, size_t n)
+{
+  bool few = !k->named && !k->cap;
+  if (few && n <= sizeof k->few) return CN_OK;
+  return few ? move_out(k, n) : cni_grow((void **)&k->bytes, &k->cap, n, 1);
+}
+
 static void put(cn_key *k, const void *bytes, size_t n)
 {
-  if (k->failed || cni_grow((void **)&k->bytes, &k->cap, k->n + n, 1)) {
+  if (k->failed || grow(k, k->n + n)) {
     k->failed = true;
     return;
   }
@@ -23,6 +40,7 @@ static void put(cn_key *k, const void *bytes, size_t n)
 
 static void begin(cn_key *k, const char *what, int input)
 {
+  if (!k->named) return;
   if (k->failed || cni_grow((void **)&k->parts, &k->parts_cap, k->nparts + 1, sizeof *k->parts)) {
     k->failed = true;
     return;
@@ -86,11 +104,16 @@ static void put_input(cn_key *k, const cn_compile_call *call, size_t i, const cn
   if (known->leaves && grad && leaf) put_int(k, "which tensor it is", n, (int64_t)(intptr_t)t);
 }
 
-int cni_key_read(cn_key *k, const cn_compile_call *call, const cn_compile_opts *opts, const cni_by_value *known)
+int cni_key_read(cn_key *k, const cn_compile_call *call, const cn_compile_opts *opts, const cni_by_value *known,
+                 bool named)
 {
   const cn_state *st = cni_state();
-  *k = (cn_key){NULL};
-  reserve(k, call->ninputs);
+  k->n = k->cap = k->nparts = k->parts_cap = 0;
+  k->parts = NULL;
+  k->failed = false;
+  k->named = named;
+  k->bytes = named ? NULL : k->few;
+  if (named) reserve(k, call->ninputs);
   put_int(k, "gradient mode", -1, st->no_grad | st->inference << 1);
   put_int(k, "autocast", -1, st->autocast_depth ? (int64_t)st->autocast[0] << 32 | st->autocast[1] : 0);
   put_int(k, "what devices may round, or whether results must repeat,", -1, cni_numerics());
@@ -128,7 +151,9 @@ void cni_key_difference(char *text, size_t size, const cn_key *now, const cn_key
 
 void cni_key_free(cn_key *k)
 {
-  cni_free(k->bytes, k->cap);
+  if (k->cap) cni_free(k->bytes, k->cap);
   cni_free(k->parts, k->parts_cap * sizeof *k->parts);
-  *k = (cn_key){NULL};
+  k->bytes = NULL;
+  k->parts = NULL;
+  k->n = k->cap = k->nparts = k->parts_cap = 0;
 }
