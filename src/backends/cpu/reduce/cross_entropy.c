@@ -21,6 +21,17 @@ enum { GRAIN = 8192 };
 
 static const cni_cross_entropy_table *loops(void) { return CNI_BY_ISA(cni_cross_entropy_table); }
 
+/* Element i of data, as conversions of any type have it; most often it is float32, in loops of few instructions. */
+static inline double load_at(const void *data, int64_t i, int dtype)
+{
+  return dtype == CN_F32 ? (double)((const float *)data)[i] : cni_load_f64(data, i, dtype);
+}
+static inline void store_at(void *data, int64_t i, int dtype, double v)
+{
+  if (dtype == CN_F32) ((float *)data)[i] = (float)v;
+  else cni_store_f64(data, i, dtype, v);
+}
+
 /* ---- rows of classes ---- */
 
 /* x: (rows, classes). Rows are read in the work type (float32 or float64). */
@@ -74,7 +85,7 @@ static void lse_range(int64_t begin, int64_t end, void *payload)
   for (int64_t i = begin; i < end; i++) {
     const void *row = load_row(r, i, room);
     double lse = r->type == CN_F32 ? (double)loops()->lse_f32(row, r->classes) : loops()->lse_f64(row, r->classes);
-    cni_store_f64(row_at(r->lse, i), 0, r->type, lse);
+    store_at(row_at(r->lse, i), 0, r->type, lse);
   }
   cni_scratch_free(room, size);
 }
@@ -97,7 +108,7 @@ static void fill_lse(const rows *r)
 {
   int64_t n = r->x->shape[0], blocks = (n + CNI_CROSS_ENTROPY_ROWS - 1) / CNI_CROSS_ENTROPY_ROWS;
   if (r->classes == 0)
-    for (int64_t i = 0; i < n; i++) cni_store_f64(row_at(r->lse, i), 0, r->type, -(double)INFINITY);
+    for (int64_t i = 0; i < n; i++) store_at(row_at(r->lse, i), 0, r->type, -(double)INFINITY);
   else if (r->classes <= CNI_CROSS_ENTROPY_SHORT && r->direct)
     cni_parallel_for(blocks, GRAIN / (CNI_CROSS_ENTROPY_ROWS * r->classes) + 1, short_range, (void *)r);
   else cni_parallel_for(n, GRAIN / r->classes + 1, lse_range, (void *)r);
@@ -125,12 +136,12 @@ static void row_losses(const rows *r, const cn_desc *out, bool mean, int64_t cou
   for (int64_t i = 0; i < n; i++) {
     double loss = 0;
     if (r->target[i] != r->ignore)
-      loss = cni_load_f64(row_at(r->lse, i), 0, r->type) -
-             cni_load_f64(row_at(r->x, i), r->target[i] * r->x->strides[1], r->x->dtype);
-    if (out->ndim) cni_store_f64(row_at(out, i), 0, out->dtype, loss);
+      loss = load_at(row_at(r->lse, i), 0, r->type) -
+             load_at(row_at(r->x, i), r->target[i] * r->x->strides[1], r->x->dtype);
+    if (out->ndim) store_at(row_at(out, i), 0, out->dtype, loss);
     total += loss;
   }
-  if (!out->ndim) cni_store_f64(out->data, 0, out->dtype, mean ? total / (double)count : total);
+  if (!out->ndim) store_at(out->data, 0, out->dtype, mean ? total / (double)count : total);
 }
 
 /* cross_entropy_rows(input, target, ignore_index, reduction) */
@@ -152,13 +163,13 @@ static int cross_entropy_kernel(cn_call *c)
 
 static double row_scale(const rows *r, int64_t i)
 {
-  return r->share * cni_load_f64(r->g->ndim ? row_at(r->g, i) : r->g->data, 0, r->g->dtype);
+  return r->share * load_at(r->g->ndim ? row_at(r->g, i) : r->g->data, 0, r->g->dtype);
 }
 
 /* One row of the gradient into y (work type). */
 static void grad_row(const rows *r, int64_t i, void *y, const void *x)
 {
-  double lse = cni_load_f64(row_at(r->lse, i), 0, r->lse->dtype), scale = row_scale(r, i);
+  double lse = load_at(row_at(r->lse, i), 0, r->lse->dtype), scale = row_scale(r, i);
   if (r->type == CN_F32) {
     loops()->softmax_f32(y, x, r->classes, (float)lse, (float)scale);
     ((float *)y)[r->target[i]] -= (float)scale;
@@ -202,8 +213,8 @@ static void short_grad_range(int64_t begin, int64_t end, void *payload)
     int64_t first = block * CNI_CROSS_ENTROPY_ROWS, n = r->x->shape[0] - first;
     if (n > CNI_CROSS_ENTROPY_ROWS) n = CNI_CROSS_ENTROPY_ROWS;
     for (int64_t i = 0; i < n; i++) {
-      cni_store_f64(&lse, i, r->type, cni_load_f64(row_at(r->lse, first + i), 0, r->lse->dtype));
-      cni_store_f64(&scale, i, r->type, row_scale(r, first + i));
+      store_at(&lse, i, r->type, load_at(row_at(r->lse, first + i), 0, r->lse->dtype));
+      store_at(&scale, i, r->type, row_scale(r, first + i));
     }
     void *x = row_at(r->x, first), *y = row_at(r->y, first);
     if (r->type == CN_F32) loops()->softmaxes_f32(y, x, stride, n, classes, lse.f, scale.f);
