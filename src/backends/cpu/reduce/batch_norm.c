@@ -72,7 +72,7 @@ static void to_compute(const job *j, char *to, const double *from)
     for (int64_t c = 0; c < j->channels; c++) ((float *)(void *)to)[c] = (float)from[c];
 }
 
-static double load(const cn_tensor *t, int64_t c, double otherwise)
+double cni_load_channel(const cn_tensor *t, int64_t c, double otherwise)
 {
   if (!t) return otherwise;
   const cn_desc *d = cn_desc_of(t);
@@ -132,8 +132,8 @@ static int find_stats(cn_call *c, job *j)
   stats s = {j, cni_arg_float(c->args, 6), var->data, var->dtype};
   if (cni_arg_bool(c->args, 5)) return cni_moments(x, ((1u << x->ndim) - 1) & ~2u, take_stats, &s);
   for (int64_t k = 0; k < j->channels; k++) {
-    double v = load(c->in[4], k, 1);
-    j->mean[k] = load(c->in[3], k, 0);
+    double v = cni_load_channel(c->in[4], k, 1);
+    j->mean[k] = cni_load_channel(c->in[3], k, 0);
     j->invstd[k] = 1 / sqrt(v + s.eps);
     cni_store_f64(s.var, k, s.dtype, v);
   }
@@ -172,8 +172,8 @@ static int batch_norm_kernel(cn_call *c)
   for (int64_t k = 0; k < j.channels && !status; k++) {
     cni_store_f64(cn_desc_of(c->out[1])->data, k, stat, j.mean[k]);
     cni_store_f64(cn_desc_of(c->out[2])->data, k, stat, j.invstd[k]);
-    j.k[k] = load(c->in[1], k, 1) * j.invstd[k];
-    j.b[k] = load(c->in[2], k, 0) - j.mean[k] * j.k[k];
+    j.k[k] = cni_load_channel(c->in[1], k, 1) * j.invstd[k];
+    j.b[k] = cni_load_channel(c->in[2], k, 0) - j.mean[k] * j.k[k];
   }
   if (!status) status = cni_operand_take(&ox, x, stat, j.strides);
   if (!status) status = cni_operand_room(&oy, y, stat, j.strides);
@@ -281,7 +281,7 @@ static void coefficients(cn_call *c, job *j, bool training)
   const cn_value *mask = &c->args[6];
   for (int64_t k = 0; k < j->channels; k++) {
     double sg = j->sums[k], sgx = j->sums[j->channels + k];
-    j->k[k] = load(c->in[2], k, 1) * j->invstd[k];
+    j->k[k] = cni_load_channel(c->in[2], k, 1) * j->invstd[k];
     j->a[k] = training ? sg / count : 0;
     j->b[k] = training ? sgx * j->invstd[k] * j->invstd[k] / count : 0;
     if (mask->n > 1 && mask->u.is[1]) cni_store_f64(gw->data, k, gw->dtype, sgx * j->invstd[k]);
@@ -296,8 +296,8 @@ static int run_backward(cn_call *c, job *j)
 {
   size_t bytes = 0;
   for (int64_t k = 0; k < j->channels; k++) {
-    j->mean[k] = load(c->in[3], k, 0);
-    j->invstd[k] = load(c->in[4], k, 1);
+    j->mean[k] = cni_load_channel(c->in[3], k, 0);
+    j->invstd[k] = cni_load_channel(c->in[4], k, 1);
   }
   to_compute(j, j->mean_t, j->mean);
   int status = batch_sums(j, &bytes);

@@ -47,13 +47,6 @@ static int describe(job *j, const cn_desc *x, int64_t groups)
   return j->planes ? CN_OK : CN_ERR_MEMORY;
 }
 
-static double load(const cn_tensor *t, int64_t i, double otherwise)
-{
-  if (!t) return otherwise;
-  const cn_desc *d = cn_desc_of(t);
-  return cni_load_f64(d->data, i * d->strides[0], d->dtype);
-}
-
 /* A number of t, (N, groups), that belongs to a group of all samples'. */
 static double of_group(const job *j, const cn_tensor *t, int64_t group)
 {
@@ -110,8 +103,8 @@ static int run_forward(cn_call *c, job *j, const cni_operand *x)
   for (int64_t u = 0; u < planes_of(j) && !status; u++) {
     int64_t group = group_of(j, u), channel = u % j->channels;
     plane *p = &j->planes[u];
-    p->k = load(c->in[1], channel, 1) * of_group(j, c->out[2], group);
-    p->b = load(c->in[2], channel, 0) - of_group(j, c->out[1], group) * p->k;
+    p->k = cni_load_channel(c->in[1], channel, 1) * of_group(j, c->out[2], group);
+    p->b = cni_load_channel(c->in[2], channel, 0) - of_group(j, c->out[1], group) * p->k;
   }
   if (!status) each_plane(j, scale_planes);
   return status;
@@ -166,10 +159,12 @@ static void finish_groups(const cn_call *c, job *j)
     plane *p = j->planes + group * each;
     const double rstd = of_group(j, c->in[3], group);
     double sums[2] = {0, 0};
-    for (int64_t i = 0; i < each; i++)
-      for (int k = 0; k < 2; k++) sums[k] += load(c->in[4], (group * each + i) % j->channels, 1) * p[i].sums[k];
     for (int64_t i = 0; i < each; i++) {
-      p[i].k = rstd * load(c->in[4], (group * each + i) % j->channels, 1);
+      const double w = cni_load_channel(c->in[4], (group * each + i) % j->channels, 1);
+      p[i].k = rstd * w;
+      for (int k = 0; k < 2; k++) sums[k] += w * p[i].sums[k];
+    }
+    for (int64_t i = 0; i < each; i++) {
       p[i].a = rstd * rstd * rstd * sums[1] / count;
       p[i].b = rstd * sums[0] / count;
     }

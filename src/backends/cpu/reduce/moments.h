@@ -1,7 +1,7 @@
 /* moments.h: mean and squared deviations along dims, and the loops of the normalisations built on them.
  *
- * Place in the flow: moments.c (var, std), norm.c (layer and RMS norm) and batch_norm.c. Invariant: moments
- * are joined over blocks that depend on the shape alone, so results never depend on the number of threads. */
+ * Place in the flow: moments.c (var, std), norm.c (layer and RMS norm), batch_norm.c and group_norm.c. Invariant:
+ * moments are joined over blocks that depend on the shape alone, so results never depend on the number of threads. */
 #ifndef CNI_CPU_MOMENTS_H
 #define CNI_CPU_MOMENTS_H
 
@@ -60,6 +60,9 @@ const cni_moment_loops *cni_moment_loops_of(enum cni_compute class);
 typedef void (*cni_moment_sink)(void *payload, int64_t at, int64_t stride, const cni_moment *m, int64_t n);
 /* Moments of x over the dims of mask. 0 or CN_ERR_MEMORY. */
 int cni_moments(const cn_desc *x, uint32_t mask, cni_moment_sink sink, void *payload);
+
+/* Element c of t (channels), or `otherwise` where there is no t; in batch_norm.c. */
+double cni_load_channel(const cn_tensor *t, int64_t c, double otherwise);
 
 /* An operand in the type and layout that loops want: the tensor's own memory where it fits, else a copy. */
 typedef struct cni_operand {
