@@ -26,8 +26,8 @@ typedef struct job {
 } job;
 
 /* Rows that a thread of the sums has at once. */
-static const int rows_at_once[] = {
-    [FORWARD] = 8, [BACKWARD] = 4, [GATED] = 4, [RUNNING] = 8, [JOINED] = 3, [GROUPS_BACK] = 4};
+static const int rows_at_once[] = {[FORWARD] = 8, [BACKWARD] = 4, [GATED] = 4, [RUNNING] = 8, [JOINED] = 3,
+                                   [GROUPS_BACK] = 4};
 
 enum { MOST_VECTORS = 4 }; /* per channel, of the program's own types */
 
@@ -39,7 +39,7 @@ typedef struct call {
   int vector_type; /* of weight, bias, running statistics */
   cni_cuda_operand x, other, y, mean, rstd, vectors[MOST_VECTORS], gw, gb;
   cni_cuda_operand part, result, total; /* of JOINED */
-  void *room;                           /* coefficients, then partial sums */
+  void *room; /* coefficients, then partial sums */
   size_t bytes;
   job j;
 } call;
@@ -187,11 +187,8 @@ static int make_room(call *k)
 
 static int launch(call *k, const char *entry, cni_cuda_grid grid)
 {
-  cni_cuda_code code = {.file = "batch_norm.cu",
-                        .entry = entry,
-                        .types = {k->type, k->vector_type},
-                        .number = (int)k->mode,
-                        .threads = grid.threads};
+  cni_cuda_code code = {.file = "batch_norm.cu", .entry = entry, .types = {k->type, k->vector_type},
+                        .number = (int)k->mode, .threads = grid.threads};
   return cni_cuda_run(k->d, k->name, &code, grid, &k->j);
 }
 
@@ -357,9 +354,7 @@ static int relu_backward_kernel(cn_call *c)
 /* batch_norm_add_relu_backward(grad_out, other, result, input, weight, save_mean, save_invstd, training, mask) */
 static int add_relu_backward_kernel(cn_call *c)
 {
-  tensors t = {.other = cn_desc_of(c->in[0]),
-               .part = cn_desc_of(c->in[1]),
-               .result = cn_desc_of(c->in[2]),
+  tensors t = {.other = cn_desc_of(c->in[0]), .part = cn_desc_of(c->in[1]), .result = cn_desc_of(c->in[2]),
                .total = cn_desc_of(c->out[3])};
   return backward(c, JOINED, t, 3, 7, false);
 }
@@ -403,10 +398,7 @@ static int group_norm_kernel(cn_call *c)
   j->save_mean = cn_desc_of(c->out[1])->data;
   j->save_rstd = cn_desc_of(c->out[2])->data;
   see_planes(&k, groups);
-  j->var = status ? NULL : cni_cuda_scratch(k.d, k.name, (size_t)groups * 8);
-  if (!status && !j->var) status = CN_ERR_MEMORY;
   if (!status) status = launch_sums(&k);
-  if (j->var) cni_cuda_free(k.d, j->var, (size_t)groups * 8);
   j->mean = j->save_mean, j->rstd = j->save_rstd;
   k.mode = GROUPS;
   see_planes(&k, planes);

@@ -7,7 +7,7 @@
 
 #include "plugin.h"
 
-enum { MOST = 64, MOST_INDICES = 8 };
+enum { MOST = 64 };
 
 typedef struct operand {
   cn_desc desc; /* data: in `bytes`, or NULL where there is no such tensor */
@@ -133,7 +133,7 @@ static int index_kernel(cn_call *c)
 {
   int count = 0;
   for (int i = 0; i < c->args[1].n; i++) count += c->args[1].u.ts[i] != NULL;
-  return count > MOST_INDICES ? host_kernel(c) : cni_cuda_refuse(c, "left to its decomposition");
+  return count > CNI_CUDA_INDICES ? host_kernel(c) : cni_cuda_refuse(c, "left to its decomposition");
 }
 
 const cn_kernel cni_cuda_fallback_kernels[] = {

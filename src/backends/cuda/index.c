@@ -7,7 +7,7 @@
 
 #include "plugin.h"
 
-enum { INDICES = 8, WIDE_BYTES = 16 };
+enum { INDICES = CNI_CUDA_INDICES, WIDE_BYTES = 16 };
 
 /* As in kernels/index.cu. */
 typedef struct job {

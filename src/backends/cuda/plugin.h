@@ -367,6 +367,7 @@ static inline int cni_cuda_wide(int dtype)
 /* Is it one of the types that kernels/common.cuh knows? */
 static inline bool cni_cuda_known(int dtype) { return dtype >= CN_BOOL && dtype <= CN_F64; }
 int cni_cuda_refuse(cn_call *c, const char *why);
+enum { CNI_CUDA_INDICES = 8 }; /* tensors of indices that index.c takes, as in kernels/index.cu; more go to the host */
 /* Must a second run repeat this one bit for bit? */
 static inline bool cni_cuda_repeats(void) { return cni_cuda_host->deterministic_mode() >= CN_DETERMINISTIC_WARN; }
 

@@ -317,7 +317,7 @@ FN void finish_forward(const channel_job &p, i64 c, f64 n, f64 mean, f64 m)
   if (m < 0) m = 0;
   p.save_mean[c] = (A)mean;
   p.save_rstd[c] = (A)(1 / sqrt(m / n + p.eps));
-  p.var[c] = (A)(m / (n - 1));
+  if (p.var) p.var[c] = (A)(m / (n - 1));
 }
 
 /* dx = slope (g - sum g / n - (x - mean) rstd^2 sum(g (x - mean)) / n); running statistics are constants: slope g */
