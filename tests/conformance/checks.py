@@ -139,8 +139,10 @@ class Judge:
 
     def truth(self, sample, grads=None):
         """Lazily, the float64 results of a sample (with grads: the gradients for these grad_outputs); None where
-        nothing but torch's own result will do. Another device adds in another order than torch on the CPU."""
-        if not translate.Translator.device and not allowances.reason(self.op.name, self.dtype, grads is not None):
+        nothing but torch's own result will do. A GPU adds in another order than torch on the CPU, the mirror does
+        not."""
+        elsewhere = translate.Translator.device not in (None, "mirror")
+        if not elsewhere and not allowances.reason(self.op.name, self.dtype, grads is not None):
             return None
         found = []
 
