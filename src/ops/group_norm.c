@@ -1,7 +1,7 @@
 /* group_norm.c: group norm: the channels of a sample in groups, each with a mean and variance of its own.
  *
  * Place in the flow: group_norm is a composite over native_group_norm, whose kernels stand in
- * backends/cpu/reduce/group_norm.c and backends/cuda/group_norm.c. Invariant: as in norm.c, a gradient that is recorded
+ * backends/cpu/reduce/group_norm.c and backends/cuda/batch_norm.c. Invariant: as in norm.c, a gradient that is recorded
  * is written with plain ops. */
 #include <cairn/ext/parts.h>
 #include <cairn/kw.h>
