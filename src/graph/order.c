@@ -10,6 +10,7 @@
 
 #include "base/dtype.h"
 #include "ops/api.gen.h"
+#include "ops/product.h"
 #include "ops/program.h"
 #include "plan.h"
 
@@ -29,9 +30,19 @@ static bool is_formula(const cni_gnode *n)
   return rows && (n->info->row->flags & CN_OP_ALIAS_SAFE);
 }
 
+/* Is it the sum of something and a small product, on the CPU? */
+static bool adds_small_product(const cn_graph *g, const cni_gnode *n)
+{
+  if (n->info->id != CNI_OP_addmm || g->nsizes) return false;
+  const cni_gvalue *a = &g->values[n->in[1]], *y = &g->values[n->out[0]];
+  return y->device == CN_CPU && (y->dtype == CN_F32 || y->dtype == CN_F64) &&
+         cni_is_small_product(y->shape[0], a->shape[1], y->shape[1]);
+}
+
 /* Can this node fail when it runs? Formulas over floating-point numbers, sums, casts and views cannot. */
 static bool can_fail(const cn_graph *g, const cni_gnode *n)
 {
+  if (adds_small_product(g, n)) return false;
   if (n->info->row->flags & CN_OP_VIEW || n->info->id == CNI_OP_cast || n->info->id == CNI_OP_add) return false;
   if (!is_formula(n) || (n->info->row->flags & CN_OP_CHECKS)) return true;
   const cni_program *p = n->info->row->pointwise ? NULL : cni_program_of_value(&n->args[1]);
@@ -146,6 +157,12 @@ static bool shows(const cni_plan *p, const cn_graph *g, int value, const cn_tens
   return root->kind == CNI_VALUE_STATE && g->states[root->index].tensor->storage == state->storage;
 }
 
+/* May a result be written where operand k is, of the same layout? addmm's where what it adds to is. */
+static bool is_safe_over(const cni_gnode *n, int k)
+{
+  return n->info->row->flags & CN_OP_ALIAS_SAFE || (n->info->id == CNI_OP_addmm && k == 0);
+}
+
 /* May node n write result v over the state, of which it reads nothing, or the very elements that it writes? */
 static bool may_write_over(const cni_plan *p, const cn_graph *g, const cni_gnode *n, int v, const cn_tensor *state)
 {
@@ -154,7 +171,7 @@ static bool may_write_over(const cni_plan *p, const cn_graph *g, const cni_gnode
     const cni_planned *q = &p->values[n->in[k]];
     const cn_tensor *read = g->states[g->values[q->root].index].tensor;
     bool same = cni_same_layout(&q->handle->d, &p->values[v].handle->d) && read->offset + q->base == state->offset;
-    if (!same || !(n->info->row->flags & CN_OP_ALIAS_SAFE)) return false;
+    if (!same || !is_safe_over(n, k)) return false;
   }
   return true;
 }

@@ -426,6 +426,6 @@ int cn_graph_fuse(cn_graph *g, bool exact)
   if (!g) return cni_fail(CN_ERR_TYPE, "graph_fuse: the graph is NULL");
   int held = fuse_held(g, exact), norms = held < 0 ? held : cni_norms_join(g, exact);
   int added = norms < 0 ? norms : cni_add_norms_join(g), gelus = added < 0 ? added : cni_gelus_join(g, exact);
-  int own = gelus < 0 ? gelus : fuse_nodes(g, exact);
-  return own < 0 ? own : held + norms + added + gelus + own;
+  int sums = gelus < 0 ? gelus : cni_sums_join(g), own = sums < 0 ? sums : fuse_nodes(g, exact);
+  return own < 0 ? own : held + norms + added + gelus + sums + own;
 }

@@ -26,6 +26,8 @@ int cni_norms_join(cn_graph *g, bool exact);
 int cni_add_norms_join(cn_graph *g);
 /* gelus.c: gelus with the products before them; likewise. */
 int cni_gelus_join(cn_graph *g, bool exact);
+/* sums.c: small products with the additions behind them; likewise. */
+int cni_sums_join(cn_graph *g);
 /* What a node is as a part; *steps: how many it has. */
 enum cni_part_kind cni_fuse_part(const cn_graph *g, const cni_gnode *n, int *steps);
 /* A group as a program: its inputs are values of the graph. */

@@ -14,9 +14,9 @@
 #include "base/parallel.h"
 #include "base/scratch.h"
 #include "gemm_isa.h"
+#include "ops/product.h"
 
 enum {
-  SMALL_WORK = 64 * 64 * 64, /* multiply-adds up to which strides cannot hurt */
   GRAIN_WORK = 1 << 20,      /* multiply-adds worth waking a thread for */
   GRAIN_PACK = 1 << 16,      /* elements */
   A_BYTES = 256 << 10,       /* transposed A up to this size is read in place */
@@ -409,7 +409,7 @@ static bool better_flipped(const cni_gemm *g, const cni_gemm_kernels *ker)
  * worth packing; or both kind to the caches in place. */
 static bool fits_direct(const cni_gemm *g, const cni_gemm_kernels *ker, double work)
 {
-  if (work <= SMALL_WORK || g->m <= 2 * ker->mr || g->n <= ker->nr) return true;
+  if (work <= CNI_SMALL_PRODUCT || g->m <= 2 * ker->mr || g->n <= ker->nr) return true;
   const int64_t size = (int64_t)ker->size;
   bool few_rows = g->m <= 16 * ker->mr, few_cols = g->n <= 2 * ker->nr;
   bool a_small = (double)g->m * (double)g->k * (double)size <= A_BYTES;
@@ -438,7 +438,7 @@ static way way_of(const cni_gemm *g, const cni_gemm_kernels *ker)
   if (is_flat(g)) return FLAT;
   cni_gemm flipped = transposed(g);
   if (is_flat(&flipped)) return FLAT_FLIPPED;
-  if (better_flipped(g, ker)) return BLOCKED_FLIPPED;
+  if (work_of(g) > CNI_SMALL_PRODUCT && better_flipped(g, ker)) return BLOCKED_FLIPPED;
   return fits_direct(g, ker, work_of(g)) ? DIRECT : BLOCKED;
 }
 
@@ -452,7 +452,7 @@ static int product(const cni_gemm *given, bool f64)
   const cni_gemm_kernels *ker = kernels_of(f64);
   cni_gemm g = *given;
   normalise(&g);
-  if (work_of(&g) > SMALL_WORK && cni_blas_product(&g, f64)) return CN_OK;
+  if (work_of(&g) > CNI_SMALL_PRODUCT && cni_blas_product(&g, f64)) return CN_OK;
   way how = way_of(&g, ker);
   if (how == BLOCKED_FLIPPED && g.packed && g.packed_depth == block_depth(&g, ker)) how = BLOCKED;
   if (how == FLAT_FLIPPED || how == BLOCKED_FLIPPED) g = transposed(&g);

@@ -6,6 +6,7 @@
 #define CNI_CPU_GEMM_TILE_H
 
 #include "backends/cpu/isa.h"
+#include "ops/product.h"
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
@@ -48,7 +49,7 @@
 #define LOW_16 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
 #define HIGH_16 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
 
-enum { DIRECT_DEPTH = 256 }; /* of a packed panel on the stack: at most 32 KiB */
+enum { DIRECT_DEPTH = CNI_SMALL_DEPTH }; /* of a packed panel on the stack: at most 32 KiB */
 
 #if CNI_FOR_AVX512 /* such machines have 1 MiB of second-level cache or more */
 #define BLOCK_F32 512, 256, 0
