@@ -143,24 +143,16 @@ static bool may_be_fast(const cn_source *s)
   return s->lang == CN_LANG_CUDA && s->compute == CN_F32; /* registers of several types are few */
 }
 
-/* Sets forms, the vector width and the loop's dims, now that the walk is known. */
-static void settle(cn_source *s, const walk *w)
+/* Eight hexadecimal digits, all at once: a byte of a word each. */
+static void put_digits(char *to, uint32_t number)
 {
-  int operands = s->nout + s->nin;
-  s->flat = w->ndim <= 1;
-  for (int k = 0; k < operands; k++) {
-    if (s->form[k] == 'p') continue;
-    bool single = k >= s->nout && all_zero(w, k);
-    s->form[k] = single ? 's' : 'v';
-    if (!single && w->ndim == 1 && w->stride[k][0] != 1) s->flat = false;
-  }
-  s->wide = s->loop->n > INT32_MAX;
-  s->fast = may_be_fast(s);
-  s->loop->ndim = w->ndim;
-  for (int k = 0; k < operands; k++)
-    if (s->form[k] == 'v' && !s->flat) s->form[k] = 'x';
-  if (s->flat) settle_flat(s);
-  else settle_strided(s, w);
+  uint64_t each = number;
+  each = (each | each << 16) & 0x0000ffff0000ffff;
+  each = (each | each << 8) & 0x00ff00ff00ff00ff;
+  each = (each | each << 4) & 0x0f0f0f0f0f0f0f0f;
+  uint64_t letters = (each + 0x0606060606060606) >> 4 & 0x0101010101010101; /* 1 where it is 10 or more */
+  each += 0x3030303030303030 + letters * ('a' - '0' - 10);
+  memcpy(to, &each, sizeof each);
 }
 
 static void set_key(cn_source *s)
@@ -171,9 +163,9 @@ static void set_key(cn_source *s)
   h = cn_hash_more(h, &s->compute, sizeof s->compute);
   h = cn_hash_more(h, s->dtype, (size_t)(s->nout + s->nin));
   s->key = cn_hash_more(h, s->form, (size_t)(s->nout + s->nin));
-  static const char digits[] = "0123456789abcdef";
   memcpy(s->entry, "cn_loop_", 8);
-  for (int i = 0; i < 16; i++) s->entry[8 + i] = digits[s->key >> (60 - 4 * i) & 15];
+  put_digits(s->entry + 8, (uint32_t)s->key);
+  put_digits(s->entry + 16, (uint32_t)(s->key >> 32));
   s->entry[24] = 0;
 }
 
@@ -246,22 +238,47 @@ static void fill_scalars(cn_source *s, const making *m, const double *consts)
   }
 }
 
+/* Operands that do not all lie as the first does: finds the walk over them, forms, the vector width and the loop's
+ * dims. */
+static void settle(cn_source *s, const making *m, int64_t (*stride)[CN_MAX_DIMS])
+{
+  const cn_desc *first = m->operand(m, 0);
+  int operands = s->nout + s->nin;
+  walk w = {.ndim = first->ndim, .stride = stride};
+  memcpy(w.shape, first->shape, (size_t)w.ndim * sizeof *w.shape);
+  for (int k = 0; k < operands; k++) add_operand(&w, m->operand(m, k));
+  w.ndim = cni_collapse(w.n, w.stride, w.ndim, w.shape);
+  s->flat = w.ndim <= 1;
+  for (int k = 0; k < operands; k++) {
+    if (s->form[k] == 'p') continue;
+    bool single = k >= s->nout && all_zero(&w, k);
+    s->form[k] = single ? 's' : 'v';
+    if (!single && w.ndim == 1 && w.stride[k][0] != 1) s->flat = false;
+  }
+  s->loop->ndim = w.ndim;
+  for (int k = 0; k < operands; k++)
+    if (s->form[k] == 'v' && !s->flat) s->form[k] = 'x';
+  if (s->flat) settle_flat(s);
+  else settle_strided(s, &w);
+}
+
 static void describe(cn_source *s, const making *m, int64_t (*stride)[CN_MAX_DIMS])
 {
   const cn_desc *first = m->operand(m, 0);
-  walk w = {.ndim = first->ndim, .stride = stride};
-  memcpy(w.shape, first->shape, (size_t)w.ndim * sizeof *w.shape);
   s->loop->n = first->numel;
+  s->flat = first->numel > 1 && cni_is_contiguous(first->ndim, first->shape, first->strides);
   for (int k = 0; k < s->nout + s->nin; k++) {
     const cn_desc *d = m->operand(m, k);
     s->dtype[k] = (uint8_t)d->dtype;
     s->form[k] = k >= s->nout && by_value(d, m->device) ? 'p' : 'v';
     cni_loop_ptr(s)[k] = s->form[k] == 'p' ? NULL : d->data;
-    add_operand(&w, d);
+    if (s->flat && s->form[k] == 'v') s->flat = cni_same_layout(d, first);
   }
-  w.ndim = cni_collapse(w.n, w.stride, w.ndim, w.shape);
   s->group = 0;
-  settle(s, &w);
+  s->wide = s->loop->n > INT32_MAX;
+  s->fast = may_be_fast(s);
+  if (s->flat) settle_flat(s);
+  else settle(s, m, stride);
   if (s->flat) s->loop_size -= CN_MAX_DIMS * (1 + (size_t)(s->nout + s->nin)) * sizeof(int64_t);
   s->by_pointer = s->lang == CN_LANG_CUDA && s->loop_size > CN_LOOP_BY_VALUE;
   set_key(s);

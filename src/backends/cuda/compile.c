@@ -10,46 +10,68 @@
 
 enum { FIRST_SLOTS = 256, LOG = 600, OPTIONS = 40, MORE = 2000 };
 
+/* A function is set before its key is, and neither changes then: who looks one up takes no lock. */
 typedef struct slot {
   uint64_t key; /* device included; 0: empty */
   CUfunction function;
 } slot;
 
-static slot *slots;
-static size_t nslots, nused;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the table */
+typedef struct table {
+  struct table *outgrown; /* smaller ones, in which others may be looking still */
+  size_t nslots, nused;
+  slot slots[];
+} table;
+
+static table *functions;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of who adds to the table */
 
 /* ---- the table ---- */
 
-static slot *find(uint64_t key)
+/* The key's slot, or the empty one where it belongs; *there: which of them. */
+static slot *find(table *t, uint64_t key, bool *there)
 {
-  size_t i = (size_t)(key * 0x9e3779b97f4a7c15ull >> 32) & (nslots - 1);
-  while (slots[i].key && slots[i].key != key) i = (i + 1) & (nslots - 1);
-  return &slots[i];
+  size_t i = (size_t)(key * 0x9e3779b97f4a7c15ull >> 32) & (t->nslots - 1);
+  uint64_t has;
+  while ((has = __atomic_load_n(&t->slots[i].key, __ATOMIC_ACQUIRE)) != 0 && has != key) i = (i + 1) & (t->nslots - 1);
+  *there = has != 0;
+  return &t->slots[i];
 }
+
+static void add(table *t, uint64_t key, CUfunction function)
+{
+  bool there;
+  slot *s = find(t, key, &there);
+  if (there) return; /* two threads made it, and either will do */
+  s->function = function;
+  __atomic_store_n(&s->key, key, __ATOMIC_RELEASE);
+  t->nused++;
+}
+
+static size_t bytes_of(size_t nslots) { return sizeof(table) + nslots * sizeof(slot); }
 
 static int make_room(void)
 {
-  slot *old = slots;
-  size_t n = nslots;
-  if (nused * 2 < nslots) return CN_OK;
-  size_t bigger = n ? n * 2 : FIRST_SLOTS;
-  slot *made = cni_cuda_host->memory(bigger * sizeof *made);
+  table *old = functions;
+  if (old && old->nused * 2 < old->nslots) return CN_OK;
+  size_t bigger = old ? old->nslots * 2 : FIRST_SLOTS;
+  table *made = cni_cuda_host->memory(bytes_of(bigger));
   if (!made) return CN_ERR_MEMORY;
-  memset(made, 0, bigger * sizeof *made);
-  slots = made;
-  nslots = bigger;
-  for (size_t i = 0; i < n; i++)
-    if (old[i].key) *find(old[i].key) = old[i];
-  if (old) cni_cuda_host->free_memory(old, n * sizeof *old);
+  memset(made, 0, bytes_of(bigger));
+  made->outgrown = old;
+  made->nslots = bigger;
+  for (size_t i = 0; old && i < old->nslots; i++)
+    if (old->slots[i].key) add(made, old->slots[i].key, old->slots[i].function);
+  __atomic_store_n(&functions, made, __ATOMIC_RELEASE);
   return CN_OK;
 }
 
 void cni_cuda_code_exit(void)
 {
-  if (slots) cni_cuda_host->free_memory(slots, nslots * sizeof *slots);
-  slots = NULL;
-  nslots = nused = 0;
+  for (table *t = functions, *next; t; t = next) {
+    next = t->outgrown;
+    cni_cuda_host->free_memory(t, bytes_of(t->nslots));
+  }
+  functions = NULL;
 }
 
 /* ---- compiling ---- */
@@ -173,11 +195,10 @@ static int make(CUfunction *function, cni_cuda_device *d, const char *text, cni_
 /* The function under a key, if it was made already. */
 static bool known(CUfunction *function, uint64_t key)
 {
-  pthread_mutex_lock(&lock);
-  slot *s = nslots ? find(key) : NULL;
-  bool found = s && s->key;
+  table *t = __atomic_load_n(&functions, __ATOMIC_ACQUIRE);
+  bool found = false;
+  slot *s = t ? find(t, key, &found) : NULL;
   if (found) *function = s->function;
-  pthread_mutex_unlock(&lock);
   return found;
 }
 
@@ -185,9 +206,7 @@ static int remember(uint64_t key, CUfunction function)
 {
   pthread_mutex_lock(&lock);
   int status = make_room();
-  slot *s = status ? NULL : find(key);
-  if (s && !s->key) nused++;
-  if (s) *s = (slot){key, function};
+  if (!status) add(functions, key, function);
   pthread_mutex_unlock(&lock);
   return status;
 }
@@ -252,9 +271,8 @@ int cni_cuda_function(CUfunction *function, cni_cuda_device *d, uint64_t key, co
 
 int cni_cuda_launched(cni_cuda_device *d, const char *name)
 {
-  pthread_mutex_lock(&d->lock);
-  d->recent[d->launched++ % CNI_CUDA_RECENT] = name;
-  pthread_mutex_unlock(&d->lock);
+  unsigned at = __atomic_fetch_add(&d->launched, 1, __ATOMIC_RELAXED) % CNI_CUDA_RECENT;
+  __atomic_store_n(&d->recent[at], name, __ATOMIC_RELAXED);
   return cni_cuda_waits ? cni_cuda_wait(d) : CN_OK;
 }
 

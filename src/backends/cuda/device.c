@@ -77,8 +77,14 @@ static int make_ready(cni_cuda_device *d, int index)
   return CN_OK;
 }
 
+static bool is_ready(int index)
+{
+  return index >= 0 && index < CNI_CUDA_DEVICES && __atomic_load_n(&devices[index].ready, __ATOMIC_ACQUIRE);
+}
+
 cni_cuda_device *cni_cuda_device_at(int index)
 {
+  if (!forked && is_ready(index)) return &devices[index];
   if (forked) {
     cni_cuda_host->fail(CN_ERR_DEVICE, "cuda: the device was used before fork, and the driver does not work in the "
                                        "child: start processes by spawn, or use the device in the child alone");
@@ -89,12 +95,9 @@ cni_cuda_device *cni_cuda_device_at(int index)
     return NULL;
   }
   cni_cuda_device *d = &devices[index];
-  int status = CN_OK;
-  if (!__atomic_load_n(&d->ready, __ATOMIC_ACQUIRE)) {
-    pthread_mutex_lock(&lock);
-    if (!d->ready) status = make_ready(d, index);
-    pthread_mutex_unlock(&lock);
-  }
+  pthread_mutex_lock(&lock);
+  int status = d->ready ? CN_OK : make_ready(d, index);
+  pthread_mutex_unlock(&lock);
   return status ? NULL : d;
 }
 
@@ -180,25 +183,26 @@ static const char *fault_name(int32_t code)
 
 /* ---- waiting ---- */
 
-/* "add, gelu, sum": the ops that a late failure can come from. Holds the device's lock. */
-static void recent_names(const cni_cuda_device *d, char *text, size_t size)
+/* "add, gelu, sum": the ops that a late failure can come from, of those launched since the last wait. Other threads may
+ * be launching: a name may be newer than its place. */
+static void recent_names(const cni_cuda_device *d, unsigned launched, char *text, size_t size)
 {
-  unsigned n = d->launched < CNI_CUDA_RECENT ? d->launched : CNI_CUDA_RECENT;
+  unsigned n = launched < CNI_CUDA_RECENT ? launched : CNI_CUDA_RECENT;
   size_t at = 0;
   text[0] = 0;
-  for (unsigned i = d->launched - n; i != d->launched && at < size; i++)
-    at += (size_t)snprintf(text + at, size - at, "%s%s", at ? ", " : "", d->recent[i % CNI_CUDA_RECENT]);
+  for (unsigned i = launched - n; i != launched && at < size; i++) {
+    const char *name = __atomic_load_n(&d->recent[i % CNI_CUDA_RECENT], __ATOMIC_RELAXED);
+    if (name) at += (size_t)snprintf(text + at, size - at, "%s%s", at ? ", " : "", name);
+  }
 }
 
 /* After a wait for the device's work that ended with `result`. */
 static int waited(cni_cuda_device *d, CUresult result)
 {
   char names[300], what[400];
-  pthread_mutex_lock(&d->lock);
-  recent_names(d, names, sizeof names);
-  d->launched = 0;
-  pthread_mutex_unlock(&d->lock);
+  unsigned launched = __atomic_exchange_n(&d->launched, 0, __ATOMIC_RELAXED);
   if (result == CUDA_SUCCESS) return CN_OK;
+  recent_names(d, launched, names, sizeof names);
   snprintf(what, sizeof what, "one of the last ops failed (%s; CAIRN_SYNC=1 tells which)", names);
   return cni_cuda_check(result, what);
 }

@@ -150,10 +150,10 @@ typedef struct cni_cuda_device {
   cn_device_memory_stats memory; /* gaps are counted when they are asked for */
   cni_cuda_pinned pinned;
   struct cni_cuda_staging *staging; /* of queues that have ended (copy.c) */
-  const char *recent[CNI_CUDA_RECENT]; /* names of the last ops launched, a ring */
-  unsigned launched;                   /* since the last wait */
+  const char *recent[CNI_CUDA_RECENT]; /* names of the last ops launched, a ring; atomic, as is ... */
+  unsigned launched;                   /* ... how many, since the last wait */
   cublasLtHandle_t blas;
-  pthread_mutex_t lock; /* of memory, recent and fault */
+  pthread_mutex_t lock; /* of memory and fault */
 } cni_cuda_device;
 
 int cni_cuda_device_count(void);

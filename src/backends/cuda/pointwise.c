@@ -184,7 +184,7 @@ static int pointwise_kernel(cn_call *c)
 {
   cn_source source; /* all but its size is set by the host */
   const char *name = cni_cuda_host->op_name(c->op);
-  cni_cuda_device *d = cni_cuda_use(c->device & 0xff);
+  cni_cuda_device *d = cni_cuda_device_at(c->device & 0xff);
   if (!d) return CN_ERR_DEVICE;
   source.size = sizeof source;
   int status = cni_cuda_host->pointwise_source(&source, c, CN_LANG_CUDA);
@@ -193,7 +193,7 @@ static int pointwise_kernel(cn_call *c)
   bool waits = may_join(&source) && (cni_cuda_records(d) || (together && update));
   source.loop->skip = update ? unless : NULL;
   if (!waits && cni_cuda_of(c)) return run(d, name, &source);
-  status = waits ? wait_for_more(d, c, name, &source) : CN_ERR_DEVICE;
+  status = waits && cni_cuda_use(d->index) ? wait_for_more(d, c, name, &source) : CN_ERR_DEVICE;
   cni_cuda_host->source_free(&source);
   return status;
 }
