@@ -3,8 +3,8 @@
 
 usage: bench/gpu/gpt.py [BATCH [ROUNDS [WHO...]]]
 BATCH: sequences of 1024 tokens in a batch (32); ROUNDS: how often each runs (2); WHO: cairn, cairn-compile, torch,
-torch-compile (the first three). cairn-compile is the whole step as one graph, torch-compile what its users do: the
-network compiled, the rest as it is.
+torch-compile, torch-autotune (the first three). cairn-compile is the whole step as one graph, torch-compile what its users
+do: the network compiled, the rest as it is; torch-autotune the same with mode="max-autotune", which takes minutes.
 Needs a build with the CUDA plugin on PYTHONPATH (build/*/python), and torch with CUDA. The model and its step are those
 of PyTorch's users: bfloat16 autocast, float32 weights, AdamW (PyTorch's fused one). Prints tokens a second,
 milliseconds a step (the median of three runs of five), how long the host takes to queue a step, memory and the first step.
@@ -14,6 +14,8 @@ import statistics
 import subprocess
 import sys
 import time
+
+MODES = {"compile": None, "autotune": "max-autotune"}  # of torch.compile
 
 
 def train(who, batch):
@@ -60,7 +62,7 @@ def train(who, batch):
     opt = m.optim.AdamW(net.parameters(), lr=3e-4, **({"fused": True} if name == "torch" else {}))
     x, y = (m.randint(0, 50257, (batch, 1024), device="cuda") for _ in range(2))
 
-    model = m.compile(net) if compiled and name == "torch" else net
+    model = m.compile(net, mode=MODES[compiled]) if compiled and name == "torch" else net
 
     def step(x, y):
         with m.autocast("cuda", dtype=m.bfloat16):

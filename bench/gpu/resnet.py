@@ -4,7 +4,7 @@
 usage: bench/gpu/resnet.py WORK [ROUNDS [WHO...]]
 WORK: last-256 or nchw-256 (training by SGD with momentum under bfloat16 autocast, batch 256, channels innermost or not),
 infer-1 or infer-64 (float16, no gradients, batch 1 or 64). ROUNDS: how often each runs (1). WHO: cairn, cairn-compile,
-torch, torch-compile (the first three).
+torch, torch-compile (mode="reduce-overhead" for inference), torch-autotune (mode="max-autotune"; the first three).
 Needs a build with the CUDA plugin on PYTHONPATH (build/*/python), torch with CUDA, and torchvision. Prints images a second
 (the median of three runs), the first step and memory.
 """
@@ -13,6 +13,8 @@ import statistics
 import subprocess
 import sys
 import time
+
+MODES = {"compile": None, "autotune": "max-autotune"}  # of torch.compile, for training
 
 
 def network(name, m):
@@ -27,7 +29,7 @@ def training(name, m, compiled, net, x):
     y = m.randint(0, 1000, (x.shape[0],), device="cuda")
     opt = m.optim.SGD(net.parameters(), lr=0.01, momentum=0.9, weight_decay=1e-4,
                       **({"fused": True} if name == "torch" else {}))
-    model = m.compile(net) if compiled and name == "torch" else net
+    model = m.compile(net, mode=MODES[compiled]) if compiled and name == "torch" else net
 
     def step(x):
         with m.autocast("cuda", dtype=m.bfloat16):
@@ -42,7 +44,7 @@ def training(name, m, compiled, net, x):
 
 def inference(name, m, compiled, net, x):
     net.eval()
-    run = m.compile(net, **({"mode": "reduce-overhead"} if name == "torch" else {})) if compiled else net
+    run = m.compile(net, **({"mode": MODES[compiled] or "reduce-overhead"} if name == "torch" else {})) if compiled else net
 
     def step(x):
         with m.no_grad():
