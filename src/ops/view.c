@@ -400,7 +400,7 @@ static int diagonal_infer(cn_call *c)
   shape[n] = length;
   strides[n++] = d->strides[a] + d->strides[b];
   start = offset < 0 ? -offset * d->strides[a] : offset * d->strides[b];
-  return cn_call_view(c, 0, 0, (int)n, shape, strides, length ? start : 0);
+  return cn_call_view(c, 0, 0, (int)n, shape, strides, length && d->numel ? start : 0);
 }
 static cn_tensor *diagonal_scatter_of(const cn_call *c, cn_tensor *base, cn_tensor *src)
 {
