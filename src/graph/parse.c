@@ -43,13 +43,20 @@ static bool type(cni_reader *r, cni_gvalue *v)
   return !cni_eat(r, "on ") || (v->device = cni_read_device(r)) != 0;
 }
 
+enum { UNNAMED = -1 }; /* a scalar's index: a number that no line has named yet */
+
+static bool is_named(const cn_graph *g, int id)
+{
+  return id < 0 || (size_t)id >= g->nvalues || g->values[id].kind != CNI_VALUE_SCALAR || g->values[id].index != UNNAMED;
+}
+
 /* Values may be named in any order: makes room up to id. */
 static int put_value(cni_reader *r, int id, const cni_gvalue *v)
 {
   cn_graph *g = r->g;
   if (id < 0 || (size_t)id > r->most) return cni_read_bad(r, "a value's number is out of range");
   while (g->nvalues <= (size_t)id) {
-    cni_gvalue empty = {.kind = CNI_VALUE_SCALAR, .dtype = CN_F64, .weak = true};
+    cni_gvalue empty = {.kind = CNI_VALUE_SCALAR, .dtype = CN_F64, .weak = true, .index = UNNAMED};
     if (cni_graph_add_value(g, &empty) < 0) return CN_ERR_MEMORY;
   }
   cni_tensor_release(g->values[id].tensor);
@@ -107,6 +114,8 @@ static int input_line(cni_reader *r, int id)
 {
   cn_graph *g = r->g;
   cni_gvalue v = {.kind = CNI_VALUE_INPUT, .index = (int32_t)g->ninputs};
+  if (g->ninputs && g->inputs[g->ninputs - 1] >= id)
+    return cni_read_bad(r, "inputs are not in the order of their numbers");
   if (!type(r, &v)) return cni_read_bad(r, "a type and shape are missing");
   if (!strides(r, &v)) return cni_read_bad(r, "bad strides");
   bool number = !v.ndim && (v.dtype == CN_F64 || v.dtype == CN_I64 || v.dtype == CN_BOOL);
@@ -119,6 +128,8 @@ static int state_line(cni_reader *r, int id)
 {
   cn_graph *g = r->g;
   cni_gvalue v = {.kind = CNI_VALUE_STATE, .index = (int32_t)g->nstates};
+  if (g->nstates && g->states[g->nstates - 1].value >= id)
+    return cni_read_bad(r, "states are not in the order of their numbers");
   if (!type(r, &v) || !strides(r, &v)) return cni_read_bad(r, "a type and shape are missing");
   if (cni_grow((void **)&g->states, &g->states_cap, g->nstates + 1, sizeof *g->states)) return CN_ERR_MEMORY;
   g->states[g->nstates++] = (cni_gstate){NULL, id, -1, NULL, false};
@@ -167,6 +178,8 @@ static int node_line(cni_reader *r, const int *out, int nout)
   if (!many && nout != info->nresults) return cni_read_bad(r, "wrong number of results");
   if (cni_control_of(info) == CNI_CONTROL_HOST)
     return cni_read_bad(r, "a host call belongs to the process that captured it,");
+  for (int i = 0; i < l.nids; i++)
+    if (!is_named(r->g, r->ids[i])) return cni_read_bad(r, "a value is read that no line before has named");
   int node = cni_graph_add_node(r->g, info, args, info->nparams, r->ids, l.nids, nout);
   if (node < 0) return node;
   if (cni_take_syms(r, &r->g->nodes[node].syms)) return CN_ERR_MEMORY;

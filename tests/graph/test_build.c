@@ -212,6 +212,9 @@ static void test_verifier(void **state)
     "%0 = rand([2], none, none) : float32 [2]\noutput %0\n",                  /* it must */
     "%0 = input float32 [2]\n%1 = neg(%0) : float32 [2] in 0\noutput %1\n",   /* no such scope */
     "%0 = state float32 [2]\n%1 = neg(%0) : float32 [2]\ngradient 0 from any to %1\ngradient 0 from any to %1\n",
+    "%1 = input float32 [2]\n%0 = input float32 [2]\n%2 = add(%0, %1, 1) : float32 [2]\noutput %2\n", /* out of order */
+    "%1 = state float32 [2]\n%0 = state float32 [2]\n%2 = add(%0, %1, 1) : float32 [2]\noutput %2\n",
+    "%1 = input float32 [2]\n%2 = add(%1, %0, 1) : float32 [2]\noutput %2\n", /* reads what no line has named */
     "%0 = const float32 [3] <1, 2>\noutput %0\n",
     "%0 = const float32 [2] <1, 2, 3>\noutput %0\n",
     "%0 = const float32 [100000] <1>\noutput %0\n",
