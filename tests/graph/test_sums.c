@@ -73,7 +73,10 @@ static int shared(cn_tensor **out, cn_tensor *const *in, void *payload)
   return cn_err();
 }
 
-static cn_tensor *of(int64_t rows, int64_t cols, cn_dtype dtype) { return cn_cast(cn_randn(CN_SHAPE(rows, cols)), dtype); }
+static cn_tensor *of(int64_t rows, int64_t cols, cn_dtype dtype)
+{
+  return cn_cast(cn_randn(CN_SHAPE(rows, cols)), dtype);
+}
 
 static void test_joined(void **state)
 {

@@ -29,7 +29,7 @@ NOTHING = {
         views""".split()),
     "steps": set("""attention custom_function gather_scatter kalman kmeans legacy_names normalisation numpy_interchange
         printing rnn tensor_subclasses train_char_rnn train_chatbot train_distributions train_gpt train_masked_ctc
-        train_modules train_policy train_pruning train_word_lm views""".split()),
+        train_modules train_policy train_word_lm views""".split()),
 }
 
 

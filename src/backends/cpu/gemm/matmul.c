@@ -89,7 +89,8 @@ static bool adds_to_itself(const product *p)
 static int run_float(product *p)
 {
   if (!p->init.data) p->beta = 0;
-  if (p->beta != 0 && !adds_to_itself(p)) cni_parallel_for(p->batch * p->m, grain_of((double)p->n, GRAIN_COPY), init_rows, p);
+  if (p->beta != 0 && !adds_to_itself(p))
+    cni_parallel_for(p->batch * p->m, grain_of((double)p->n, GRAIN_COPY), init_rows, p);
   cni_gemm g = gemm_of(p);
   if (p->batch == 1) return p->dtype == CN_F32 ? cni_gemm_f32(&g) : cni_gemm_f64(&g);
   return cni_gemm_batch((cn_dtype)p->dtype, &g, p->batch, p->a.step, p->b.step, p->c.step);
