@@ -19,6 +19,9 @@ static void compiles(void **state)
 
 #include "backends/cuda/code.h"
 
+/* FORM of linear_step.cu, with a norm: warps that share a result, results at a time, how often these are under way. */
+#define TEAM_OF(team, at_once, slots) ((team) | (at_once) << 3 | (slots) << 5 | 1 << 8)
+
 /* sm_100: its compiler reads farther ahead, and takes registers and spills for that. No such device was timed. */
 enum { MOST_SPILLED = 32, MOST_SPILLED_100 = 256, LOG = 1 << 16, AHEAD = 1 << 8 }; /* AHEAD: of kernels/rows.cuh */
 
@@ -90,8 +93,10 @@ static const struct variant {
     {{.file = "matrix_exp.cu"}, 128},
     {{.file = "solver.cu", .types = {CN_F32}}, 80},
     {{.file = "solver.cu", .types = {CN_F64}}, 80},
-    {{.file = "linear_step.cu", .entry = "linear_row", .types = {CN_BF16}, .op = "1", .number = 3}, 144},
-    {{.file = "linear_step.cu", .entry = "linear_row", .types = {CN_BF16}, .op = "1", .number = 12}, 248},
+    {{.file = "linear_step.cu", .entry = "linear_row", .types = {CN_BF16}, .op = "1", .number = 3, .threads = 128,
+      .form = TEAM_OF(1, 2, 2)}, 64},
+    {{.file = "linear_step.cu", .entry = "linear_row", .types = {CN_BF16}, .op = "1", .number = 8, .threads = 128,
+      .form = TEAM_OF(4, 2, 1)}, 128},
     {{.file = "linear_step.cu", .entry = "linear_rows", .types = {CN_F32}, .op = "4", .number = 8}, 128},
     {{.file = "attend_step.cu", .types = {CN_BF16}, .number = 64, .threads = 512}, 96},
     {{.file = "attend_step.cu", .types = {CN_F32}, .number = 256, .threads = 512}, 128},

@@ -18,34 +18,37 @@ static int set_up(void **state)
   return cn_err();
 }
 
-/* A linear layer of a few rows: with what comes before and behind it, kept in registers or not. */
+/* A linear layer of a few rows: with what comes before and behind it, rows that a warp has, that warps share, and
+ * longer ones, results that take one turn or several. */
 static void few_rows(void **state)
 {
   (void)state;
   need_device();
   cn_scope *s = cn_scope_begin();
   cn_seed(21);
-  static const int64_t counts[] = {1, 1, 3, 1}, widths[] = {72, 4104, 72, 2056};
-  static const char *const before[] = {"layer", "rms", "rms", "none"}, *const joins[] = {"add", "mul", "none", "add"};
-  static const char *const acts[] = {"gelu_tanh", "none", "silu", "gelu"};
-  for (int i = 0; i < 8; i++) {
-    int k = i % 4;
-    int64_t n = widths[k];
-    cn_tensor *all[] = {cn_randn(CN_SHAPE(counts[k], 1, n)), cn_randn(CN_SHAPE(11, n)), cn_randn(CN_SHAPE(11)),
-                        cn_randn(CN_SHAPE(n)), cn_randn(CN_SHAPE(n)), cn_randn(CN_SHAPE(counts[k], 1, 11))}, *far[6];
+  static const int64_t counts[] = {1, 1, 3, 1, 1}, widths[] = {72, 4104, 72, 2056, 1160};
+  static const int64_t outs[] = {11, 11, 11, 301, 5000};
+  static const char *const before[] = {"layer", "rms", "rms", "none", "layer"};
+  static const char *const joins[] = {"add", "mul", "none", "add", "add"};
+  static const char *const acts[] = {"gelu_tanh", "none", "silu", "gelu", "relu"};
+  for (int i = 0; i < 10; i++) {
+    int k = i % 5;
+    int64_t n = widths[k], out = outs[k];
+    cn_tensor *all[] = {cn_randn(CN_SHAPE(counts[k], 1, n)), cn_randn(CN_SHAPE(out, n)), cn_randn(CN_SHAPE(out)),
+                        cn_randn(CN_SHAPE(n)), cn_randn(CN_SHAPE(n)), cn_randn(CN_SHAPE(counts[k], 1, out))}, *far[6];
     all[1] = cn_div(all[1], cn_num(sqrt((double)n)));
     for (int t = 0; t < 6; t++) {
-      if (i > 3) all[t] = cn_cast(all[t], CN_BF16);
+      if (i > 4) all[t] = cn_cast(all[t], CN_BF16);
       far[t] = there(all[t]);
     }
     if (k == 3) all[3] = far[3] = NULL; /* no norm */
-    if (k) all[4] = far[4] = NULL;      /* no layer norm */
+    if (k % 4) all[4] = far[4] = NULL; /* no layer norm */
     if (k == 2) all[5] = far[5] = NULL;
     close_to("a linear step",
              cn_linear_step(all[0], all[1], all[2], all[3], all[4], all[5], .norm = before[k], .activation = acts[k],
                             .join = joins[k]),
              cn_linear_step(far[0], far[1], far[2], far[3], far[4], far[5], .norm = before[k], .activation = acts[k],
-                            .join = joins[k]), i > 3 ? 2e-2 : 1e-5);
+                            .join = joins[k]), i > 4 ? 2e-2 : 1e-5);
   }
   cn_scope_end(s);
 }

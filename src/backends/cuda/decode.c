@@ -25,10 +25,13 @@ static int32_t place_of(const char *word, const char *const *words)
 /* ---- linear_step ---- */
 
 enum {
-  ROWS_MOST = 2,   /* more are a product's */
-  KEPT_MOST = 12,  /* packs of a row that a thread keeps ... */
-  KEPT_NORMED = 8, /* ... with those of a norm */
+  ROWS_MOST = 2, /* more are a product's */
+  KEPT_FEW = 4,  /* packs of a row that a thread has, if more warps can share it */
+  KEPT_MOST = 8,
+  TEAM_MOST = 4, /* warps */
   LONG_PACKS = 8,
+  SLOTS_MOST = 3,
+  SLOTS_BYTES = 48 << 10,
   LINEAR_THREADS = 128, /* so that few results, too, are on all units */
   LINEAR_BLOCKS_PER_UNIT = 4
 };
@@ -64,19 +67,41 @@ static const char *linear_refusal(const cn_call *c, int64_t rows)
   return NULL;
 }
 
+static int64_t parts(int64_t n, int64_t size) { return (n + size - 1) / size; }
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/* One row: warps that share a result, results at a time, and how often those fit into shared memory (FORM of
+ * kernels/linear_step.cu). false: the row is too long. */
+static bool plan_row(cni_cuda_code *code, cni_cuda_grid *grid, const linear_job *j, int64_t vector, int64_t most)
+{
+  int64_t packs = parts(j->k / vector, WARP), team = 1;
+  while (team < TEAM_MOST && parts(packs, team) > KEPT_FEW) team *= 2;
+  int64_t kept = parts(packs, team), teams = LINEAR_THREADS / WARP / team;
+  int64_t at_once = parts(j->n, teams) * LINEAR_BLOCKS_PER_UNIT >= 3 * most ? 2 : 1;
+  int64_t slot = at_once * kept * LINEAR_THREADS * PACK, blocks = parts(j->n, teams * at_once);
+  int64_t slots = least(least(parts(blocks, most), SLOTS_MOST), SLOTS_BYTES / slot);
+  if (kept > KEPT_MOST) return false;
+  if (slots < 1) slots = 1;
+  code->entry = "linear_row";
+  code->number = (int)kept;
+  code->form = (int)(team | at_once << 3 | slots << 5 | (j->norm != 0) << 8);
+  grid->x = least(blocks, most);
+  grid->shared = (size_t)(slots * slot);
+  grid->rooms = true;
+  return true;
+}
+
 /* early: it may begin while what is queued before it still runs. */
 static int launch_linear(cni_cuda_device *d, const char *name, linear_job *j, int dtype, int64_t rows, bool early)
 {
   static const char *const rows_words[] = {"0", "1", "2"};
-  int64_t vector = PACK / (int64_t)cn_element_size(dtype), kept = (j->k / vector + WARP - 1) / WARP;
-  bool keeps = rows == 1 && kept <= (j->norm ? KEPT_NORMED : KEPT_MOST);
-  cni_cuda_code code = {.file = "linear_step.cu", .entry = keeps ? "linear_row" : "linear_rows", .types = {dtype},
-                        .op = rows_words[rows], .number = keeps ? (int)kept : LONG_PACKS};
-  code.threads = LINEAR_THREADS;
-  int64_t blocks = (j->n + LINEAR_THREADS / WARP - 1) / (LINEAR_THREADS / WARP);
-  int64_t most = (int64_t)d->units * LINEAR_BLOCKS_PER_UNIT;
+  const int64_t vector = PACK / (int64_t)cn_element_size(dtype), most = (int64_t)d->units * LINEAR_BLOCKS_PER_UNIT;
+  cni_cuda_code code = {.file = "linear_step.cu", .entry = "linear_rows", .types = {dtype}, .op = rows_words[rows],
+                        .number = LONG_PACKS, .threads = LINEAR_THREADS};
+  cni_cuda_grid grid = {.x = least(parts(j->n, LINEAR_THREADS / WARP), most), .y = 1, .threads = LINEAR_THREADS,
+                        .early = early};
   if (!j->n) return CN_OK;
-  cni_cuda_grid grid = {blocks < most ? blocks : most, 1, LINEAR_THREADS, 0, early};
+  if (rows == 1) plan_row(&code, &grid, j, vector, most);
   return cni_cuda_run(d, name, &code, grid, j);
 }
 
@@ -131,7 +156,7 @@ enum {
   JOIN_THREADS = 64,
   WIDTH_MOST = 256,
   CHUNK_LEAST = 512, /* keys that are worth a block */
-  CHUNK_MOST = 8192  /* whose weights fit into shared memory */
+  KEYS_AHEAD = 4     /* packs of keys that a thread has asked for, and of values */
 };
 
 /* As in kernels/attend_step.cu. */
@@ -168,11 +193,8 @@ static const char *attend_refusal(const cn_call *c)
 /* Chunks so that heads and chunks together are on most units; how many must not depend on the position. */
 static void split(attend_job *j, const cni_cuda_device *d, int64_t rows)
 {
-  int64_t most = (j->length + CHUNK_LEAST - 1) / CHUNK_LEAST, wanted = (2 * d->units + rows - 1) / rows;
-  int64_t least = (j->length + CHUNK_MOST - 1) / CHUNK_MOST, splits = wanted < most ? wanted : most;
-  if (splits < least) splits = least;
-  j->chunk = (j->length + splits - 1) / splits;
-  j->splits = (int32_t)((j->length + j->chunk - 1) / j->chunk);
+  j->chunk = parts(j->length, least(parts(j->length, CHUNK_LEAST), parts(2 * (int64_t)d->units, rows)));
+  j->splits = (int32_t)parts(j->length, j->chunk);
 }
 
 static int attend_launch(cni_cuda_device *d, const char *name, attend_job *j, int64_t rows, int dtype, int width)
@@ -181,7 +203,8 @@ static int attend_launch(cni_cuda_device *d, const char *name, attend_job *j, in
   if (bytes && !(j->parts = cni_cuda_scratch(d, name, bytes))) return CN_ERR_MEMORY;
   cni_cuda_code code = {.file = "attend_step.cu", .entry = "attend_step", .types = {dtype}, .number = width,
                         .threads = ATTEND_THREADS};
-  cni_cuda_grid grid = {rows, j->splits, ATTEND_THREADS, (size_t)(j->chunk + 1) * sizeof(float), true};
+  cni_cuda_grid grid = {.x = rows, .y = j->splits, .threads = ATTEND_THREADS, .early = true, .rooms = true,
+                        .shared = (size_t)(2 * KEYS_AHEAD * ATTEND_THREADS * PACK)};
   int status = cni_cuda_run(d, name, &code, grid, j);
   code.entry = "attend_join";
   code.threads = JOIN_THREADS;

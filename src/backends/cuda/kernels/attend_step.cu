@@ -2,8 +2,8 @@
  * by the same launch.
  *
  * A block has one head of one row of the batch, and a chunk of the keys; only those up to the present position are read.
- * A group of LANES threads has a key at a time, 16 bytes each. Where there are several chunks, attend_join adds up their
- * parts. T0 is the element type, N the width of a head. Invariant: the new key and value are taken from the operands, so
+ * A group of LANES threads has a key at a time, 16 bytes each, and keeps to itself what it has seen until the end. Where
+ * there are several chunks, attend_join adds up their parts. T0 is the element type, N the width of a head. Invariant: the new key and value are taken from the operands, so
  * that no block reads what another writes. */
 #include "codegen/device.cuh"
 #include "common.cuh"
@@ -45,16 +45,19 @@ FN f32 turned(const attend_job &p, const T0 *x, i64 at, int i)
   return get(put<T0>(get(put<T0>(own * c)) + other * s));
 }
 
-/* AHEAD keys or values of this group, from `first` on. */
-FN void fetch(piece (*to)[EACH_LANE], const T0 *from, int first, int n, int group, int lane)
+/* Asks for this group's key and value j of n: each thread's packs of them, keys and values in turn, are its own in shared
+ * memory. */
+FN words *room_of(words *room, int slot) { return room + slot * 2 * EACH_LANE * THREADS + (int)threadIdx.x; }
+FN void ask(words *room, int slot, const T0 *keys, const T0 *values, int j, int n, int lane)
 {
 #pragma unroll
-  for (int a = 0; a < AHEAD; a++)
-#pragma unroll
-    for (int e = 0; e < EACH_LANE; e++) {
-      const int j = first + a * KEYS + group;
-      if (j < n && PIECE(e, lane) < PACKS) to[a][e] = ((const piece *)(from + (i64)j * N))[PIECE(e, lane)];
-    }
+  for (int e = 0; e < EACH_LANE; e++) {
+    if (j >= n || PIECE(e, lane) >= PACKS) continue;
+    words *const to = room_of(room, slot) + 2 * e * THREADS;
+    copy_async<16>(to, (const words *)(keys + (i64)j * N) + PIECE(e, lane), 16);
+    copy_async<16>(to + THREADS, (const words *)(values + (i64)j * N) + PIECE(e, lane), 16);
+  }
+  portion_ends();
 }
 
 FN f32 group_total(f32 v)
@@ -64,75 +67,165 @@ FN f32 group_total(f32 v)
   return v;
 }
 
-/* weight[j] = scale * q . k_j for the keys that are in the cache; k has the first ones. */
-FN void score_keys(f32 *weight, const f32 (*q)[V], piece (*k)[EACH_LANE], const T0 *keys, int n, int group, int lane,
-                   f32 scale)
-{
-  for (int first = 0; first < n; first += KEYS * AHEAD) {
-    if (first) fetch(k, keys, first, n, group, lane);
-#pragma unroll
-    for (int a = 0; a < AHEAD; a++) {
-      const int j = first + a * KEYS + group;
-      f32 s = 0;
-#pragma unroll
-      for (int e = 0; e < EACH_LANE; e++)
-        if (j < n && PIECE(e, lane) < PACKS)
-#pragma unroll
-          for (int i = 0; i < V; i++) s += q[e][i] * get(k[a][e].v[i]);
-      s = group_total(s);
-      if (lane == 0 && j < n) weight[j] = s * scale;
-    }
-  }
-}
+/* What threads know of the keys they have seen: the largest score, the sum of weights, weighted values. */
+struct seen {
+  f32 most, total;
+  f32 sum[EACH_LANE][V];
+};
 
-/* The key that comes now: by the first warp. */
-FN f32 score_new(const attend_job &p, const f32 (*q)[V], const T0 *k, T0 *to, i64 at, int lane)
-{
-  f32 s = 0;
-#pragma unroll
-  for (int e = 0; e < EACH_LANE; e++) {
-    if (PIECE(e, lane) >= PACKS) continue;
-#pragma unroll
-    for (int i = 0; i < V; i++) {
-      const int column = PIECE(e, lane) * V + i;
-      const T0 element = put<T0>(turned(p, k, at, column));
-      s += q[e][i] * get(element);
-      if (to) to[column] = element;
-    }
-  }
-  return group_total(s) * p.scale;
-}
+/* By how much weights shrink when the largest score becomes `most`; nothing was seen before where it was -INF. */
+FN f32 shrunk(f32 before, f32 most) { return before == -INF_F32 ? 0 : expf(before - most); }
 
-/* Sums of the block's groups, by column. */
-FN void join_groups(f32 (*room)[N], f32 (*sum)[V], int lane)
+FN void rescale(seen &s, f32 most)
 {
+  const f32 by = shrunk(s.most, most);
+  s.most = most;
+  s.total *= by;
 #pragma unroll
   for (int e = 0; e < EACH_LANE; e++)
 #pragma unroll
-    for (int i = 0; i < V; i++) {
+    for (int i = 0; i < V; i++) s.sum[e][i] *= by;
+}
+
+/* A key with this score, and its value. */
+FN void add_key(seen &s, f32 score, const piece *value, int lane)
+{
+  rescale(s, larger(s.most, score));
+  const f32 weight = expf(score - s.most);
+  s.total += weight;
 #pragma unroll
-      for (int m = LANES; m < 32; m <<= 1) sum[e][i] += __shfl_xor_sync(FULL, sum[e][i], m);
-      if (LANE < LANES && PIECE(e, lane) < PACKS) room[threadIdx.x >> 5][PIECE(e, lane) * V + i] = sum[e][i];
+  for (int e = 0; e < EACH_LANE; e++)
+#pragma unroll
+    for (int i = 0; i < V; i++)
+      if (PIECE(e, lane) < PACKS) s.sum[e][i] += weight * get(value[e].v[i]);
+}
+
+/* What the groups of a warp have seen, to all of them. */
+FN void join_groups(seen &s)
+{
+#pragma unroll 1
+  for (int m = LANES; m < 32; m <<= 1) {
+    rescale(s, larger(s.most, __shfl_xor_sync(FULL, s.most, m)));
+    s.total += __shfl_xor_sync(FULL, s.total, m);
+#pragma unroll
+    for (int e = 0; e < EACH_LANE; e++)
+#pragma unroll
+      for (int i = 0; i < V; i++) s.sum[e][i] += __shfl_xor_sync(FULL, s.sum[e][i], m);
+  }
+}
+
+/* This thread's packs of a head at x, as they are: asked for together, before any is needed. */
+FN void fetch(words *to, const T0 *x, int lane)
+{
+  const bool whole = (u64)x % 16 == 0;
+#pragma unroll
+  for (int e = 0; e < EACH_LANE; e++) {
+    if (PIECE(e, lane) >= PACKS) continue;
+    if (whole) to[e] = ((const words *)x)[PIECE(e, lane)];
+    else
+#pragma unroll
+      for (int i = 0; i < V; i++) ((piece *)&to[e])->v[i] = x[PIECE(e, lane) * V + i];
+  }
+}
+
+/* Their columns, turned. */
+FN void columns_of(f32 (*to)[V], const words *packs, const attend_job &p, const T0 *x, i64 at, int lane)
+{
+#pragma unroll
+  for (int e = 0; e < EACH_LANE; e++) {
+    const piece own = *(const piece *)&packs[e];
+#pragma unroll
+    for (int i = 0; i < V; i++)
+      to[e][i] = PIECE(e, lane) >= PACKS ? 0 : p.cosines ? turned(p, x, at, PIECE(e, lane) * V + i) : get(own.v[i]);
+  }
+}
+
+/* q . k, of which each thread of a group has some columns. */
+FN f32 score_of(const f32 (*q)[V], const piece *k, int lane, bool there, f32 scale)
+{
+  f32 dot = 0;
+#pragma unroll
+  for (int e = 0; e < EACH_LANE; e++)
+#pragma unroll
+    for (int i = 0; i < V; i++)
+      if (there && PIECE(e, lane) < PACKS) dot += q[e][i] * get(k[e].v[i]);
+  return group_total(dot) * scale;
+}
+
+/* The key and value that come now: the first warp scores them, its first group puts them into the cache. */
+FN void add_new(seen &s, const attend_job &p, const f32 (*q)[V], const words *new_k, const words *new_v, i64 b, i64 kh,
+                i64 at, bool writes, int lane)
+{
+  const i64 to = ((b * p.key_heads + kh) * p.length + at) * N;
+  f32 columns[EACH_LANE][V];
+  piece k[EACH_LANE], v[EACH_LANE];
+  columns_of(columns, new_k, p, p.k + b * p.kb + kh * p.kh, at, lane);
+#pragma unroll
+  for (int e = 0; e < EACH_LANE; e++) {
+    v[e] = *(const piece *)&new_v[e];
+#pragma unroll
+    for (int i = 0; i < V; i++) k[e].v[i] = put<T0>(columns[e][i]);
+  }
+  const f32 score = score_of(q, k, lane, true, p.scale);
+  if (threadIdx.x >= LANES) return;
+  add_key(s, score, v, lane);
+#pragma unroll
+  for (int e = 0; e < EACH_LANE; e++)
+    if (writes && PIECE(e, lane) < PACKS) {
+      ((piece *)(p.keys + to))[PIECE(e, lane)] = k[e];
+      ((piece *)(p.values + to))[PIECE(e, lane)] = v[e];
     }
+}
+
+/* What the warps of a block have seen: this thread's columns of the sum of values. */
+FN void join_warps(seen &s, f32 *all, int lane)
+{
+  __shared__ f32 room[WARPS][N], mosts[WARPS], totals[WARPS];
+  const int warp = (int)threadIdx.x >> 5, one = LANE % WARPS;
+#pragma unroll
+  for (int e = 0; e < EACH_LANE; e++)
+#pragma unroll
+    for (int i = 0; i < V; i++)
+      if (LANE < LANES && PIECE(e, lane) < PACKS) room[warp][PIECE(e, lane) * V + i] = s.sum[e][i];
+  if (LANE == 0) mosts[warp] = s.most, totals[warp] = s.total;
   __syncthreads();
+  f32 most = mosts[one];
+#pragma unroll
+  for (int m = WARPS / 2; m > 0; m >>= 1) most = larger(most, __shfl_xor_sync(FULL, most, m));
+  const f32 by = shrunk(mosts[one], most);
+  f32 total = by * totals[one];
+#pragma unroll
+  for (int m = WARPS / 2; m > 0; m >>= 1) total += __shfl_xor_sync(FULL, total, m);
+  s.most = most, s.total = total;
+#pragma unroll
+  for (int i = 0; i < (N + THREADS - 1) / THREADS; i++) {
+    const int column = (int)threadIdx.x + i * THREADS;
+    all[i] = 0;
+#pragma unroll 4
+    for (int w = 0; w < WARPS; w++) {
+      const f32 its = __shfl_sync(FULL, by, w);
+      if (column < N) all[i] += its * room[w][column];
+    }
+  }
 }
 
 KERNEL(attend_step, attend_job)
 {
-  DYNAMIC_SHARED(f32, weight); /* of each key of the chunk */
-  __shared__ f32 room[WARPS][N];
-  const i64 b = blockIdx.x / p.heads, h = blockIdx.x % p.heads, share = p.heads / p.key_heads, kh = h / share;
+  DYNAMIC_SHARED(words, room);
+  const u32 head = blockIdx.x % (u32)p.heads, share = (u32)p.heads / (u32)p.key_heads;
+  const i64 b = blockIdx.x / (u32)p.heads, kh = head / share;
   const int lane = (int)threadIdx.x % LANES, group = (int)threadIdx.x / LANES;
   f32 *part = p.parts + ((i64)blockIdx.x * p.splits + blockIdx.y) * (N + 2);
   begin_next();
   if (!p.steady) wait_for_previous();
   const i64 at = p.position[b], begin = blockIdx.y * p.chunk, base = (b * p.key_heads + kh) * p.length * N;
-  const bool last = at < begin + p.chunk, writes = last && h % share == 0;
-  const int n = (int)((last ? at : begin + p.chunk) - begin);
-  piece k[AHEAD][EACH_LANE];
-  if (at < p.length) fetch(k, p.keys + base + begin * N, 0, n, group, lane);
+  const bool last = at < begin + p.chunk, inside = at >= 0 && at < p.length;
+  const int n = inside ? (int)((last ? at : begin + p.chunk) - begin) : 0;
+  const T0 *const keys = p.keys + base + begin * N, *const values = p.values + base + begin * N;
+#pragma unroll 1
+  for (int a = 0; a < AHEAD; a++) ask(room, a, keys, values, a * KEYS + group, n, lane);
   if (p.steady) wait_for_previous();
-  if (at < 0 || at >= p.length) {
+  if (!inside) {
     if (threadIdx.x == 0) report_fault(p.fault, FAULT_INDEX, at, p.length);
     return;
   }
@@ -140,62 +233,41 @@ KERNEL(attend_step, attend_job)
     if (threadIdx.x == 0) part[0] = -INF_F32;
     return;
   }
-  const T0 *own_q = p.q + b * p.qb + h * p.qh, *own_v = p.v + b * p.vb + kh * p.vh;
-  f32 q[EACH_LANE][V] = {}, sum[EACH_LANE][V] = {};
-#pragma unroll
-  for (int e = 0; e < EACH_LANE; e++)
-    if (PIECE(e, lane) < PACKS)
-#pragma unroll
-      for (int i = 0; i < V; i++) q[e][i] = turned(p, own_q, at, PIECE(e, lane) * V + i);
-  score_keys(weight, q, k, p.keys + base + begin * N, n, group, lane, p.scale);
-  if (last && threadIdx.x < 32) {
-    T0 *to = writes && group == 0 ? p.keys + base + at * N : 0;
-    const f32 s = score_new(p, q, p.k + b * p.kb + kh * p.kh, to, at, lane);
-    if (threadIdx.x == 0) weight[n] = s;
+  f32 q[EACH_LANE][V], all[(N + THREADS - 1) / THREADS];
+  const T0 *const own_q = p.q + b * p.qb + head * p.qh;
+  const bool adds = last && threadIdx.x < 32;
+  words query[EACH_LANE], new_k[EACH_LANE], new_v[EACH_LANE];
+  seen s = {-INF_F32, 0, {}};
+  fetch(query, own_q, lane);
+  if (adds) {
+    fetch(new_k, p.k + b * p.kb + kh * p.kh, lane);
+    fetch(new_v, p.v + b * p.vb + kh * p.vh, lane);
   }
-  __syncthreads();
-  f32 most = -INF_F32, total = 0;
-  for (int j = threadIdx.x; j < n + last; j += THREADS) most = larger(most, weight[j]);
-  most = block_max(most);
-  for (int j = threadIdx.x; j < n + last; j += THREADS) {
-    weight[j] = expf(weight[j] - most);
-    total += weight[j];
-  }
-  total = block_sum(total); /* weights are there for all behind its barrier */
-  const T0 *values = p.values + base + begin * N;
-  for (int first = 0; first < n; first += KEYS * AHEAD) {
-    piece v[AHEAD][EACH_LANE];
-    fetch(v, values, first, n, group, lane);
+  columns_of(q, query, p, own_q, at, lane);
+  if (adds) add_new(s, p, q, new_k, new_v, b, kh, at, head % share == 0, lane);
+#pragma unroll 1
+  for (int j = group, slot = 0; j - group < n; j += KEYS, slot = slot == AHEAD - 1 ? 0 : slot + 1) {
+    piece k[EACH_LANE], v[EACH_LANE];
+    portions_arrive<AHEAD - 1>();
 #pragma unroll
-    for (int a = 0; a < AHEAD; a++) {
-      const int j = first + a * KEYS + group;
-      if (j >= n) continue;
-      const f32 w = weight[j];
-#pragma unroll
-      for (int e = 0; e < EACH_LANE; e++)
-        if (PIECE(e, lane) < PACKS)
-#pragma unroll
-          for (int i = 0; i < V; i++) sum[e][i] += w * get(v[a][e].v[i]);
+    for (int e = 0; e < EACH_LANE; e++) {
+      k[e] = *(const piece *)(room_of(room, slot) + 2 * e * THREADS);
+      v[e] = *(const piece *)(room_of(room, slot) + (2 * e + 1) * THREADS);
     }
+    const f32 score = score_of(q, k, lane, j < n, p.scale);
+    if (j < n) add_key(s, score, v, lane);
+    ask(room, slot, keys, values, j + AHEAD * KEYS, n, lane);
   }
-  if (last && group == 0)
+  join_groups(s);
+  join_warps(s, all, lane);
 #pragma unroll
-    for (int e = 0; e < EACH_LANE; e++)
-      if (PIECE(e, lane) < PACKS)
-#pragma unroll
-        for (int i = 0; i < V; i++) {
-          const int column = PIECE(e, lane) * V + i;
-          sum[e][i] += weight[n] * get(own_v[column]);
-          if (writes) p.values[base + at * N + column] = own_v[column];
-        }
-  join_groups(room, sum, lane);
-  for (int i = threadIdx.x; i < N; i += THREADS) {
-    f32 all = 0;
-    for (int w = 0; w < WARPS; w++) all += room[w][i];
-    if (p.splits == 1) p.y[(i64)blockIdx.x * N + i] = put<T0>(all / total);
-    else part[2 + i] = all;
+  for (int i = 0; i < (N + THREADS - 1) / THREADS; i++) {
+    const int column = (int)threadIdx.x + i * THREADS;
+    if (column >= N) continue;
+    if (p.splits == 1) p.y[(i64)blockIdx.x * N + column] = put<T0>(all[i] / s.total);
+    else part[2 + column] = all[i];
   }
-  if (p.splits > 1 && threadIdx.x == 0) part[0] = most, part[1] = total;
+  if (p.splits > 1 && threadIdx.x == 0) part[0] = s.most, part[1] = s.total;
 }
 
 /* A block for each head of each row. */

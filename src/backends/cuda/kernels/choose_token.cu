@@ -56,7 +56,11 @@ FN best block_best(best a)
   }
   if (LANE == 0) room[threadIdx.x >> 5] = a;
   __syncthreads();
-  for (int w = 0; w < THREADS / 32; w++) a = better(a, room[w]);
+  a = room[LANE % (THREADS / 32)];
+  for (int m = THREADS / 64; m > 0; m >>= 1) {
+    const best b = {__shfl_xor_sync(FULL, a.v, m), __shfl_xor_sync(FULL, a.i, m)};
+    a = better(a, b);
+  }
   return a;
 }
 
@@ -65,13 +69,13 @@ FN best likeliest(const choose_job &p, const T0 *scores, const u32 *marks)
 {
   best a = {-INF_F32, 0x7fffffffffffffffll};
   const i64 packed = p.aligned ? p.vocab / V : 0;
-#pragma unroll 4
+#pragma unroll 8
   for (i64 i = threadIdx.x; i < packed; i += THREADS) {
     const piece e = ((const piece *)scores)[i];
 #pragma unroll
-    for (int k = 0; k < V; k++) {
-      const best b = {penalised(p, marks, i * V + k, (f32)get(e.v[k])), i * V + k};
-      a = better(a, b);
+    for (int k = 0; k < V; k++) { /* from the first on, so that none of the same score comes before */
+      const f32 v = penalised(p, marks, i * V + k, (f32)get(e.v[k]));
+      if (v > a.v) a.v = v, a.i = i * V + k;
     }
   }
   for (i64 i = packed * V + threadIdx.x; i < p.vocab; i += THREADS) {

@@ -168,6 +168,48 @@ template <class A> FN A warp_sum(A v)
   return v;
 }
 
+/* 16 bytes as words, which is how packs are kept that are read long before they are needed: the compiler would keep
+ * elements, one or two registers each. They are taken out again wherever they are used. */
+typedef pack<u32, 4> words;
+template <class P> FN P as_pack(words p)
+{
+#ifndef CN_SIMT
+#pragma unroll
+  for (int i = 0; i < 4; i++) asm("" : "+r"(p.v[i]));
+#endif
+  return *(const P *)&p;
+}
+
+/* ---- memory that is asked for before it is needed ---- */
+
+/* BYTES of memory on their way to shared memory, of which the first `read` are read: zeros are behind them. */
+template <int BYTES> FN void copy_async(void *to, const void *from, int read)
+{
+#if defined(CN_SIMT) || __CUDA_ARCH__ < 800
+  for (int i = 0; i < BYTES / 2; i++) ((u16 *)to)[i] = 2 * i < read ? ((const u16 *)from)[i] : (u16)0;
+#else
+  const u32 at = (u32)__cvta_generic_to_shared(to);
+  if (BYTES == 16)
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(at), "l"(from), "r"(read) : "memory");
+  else
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(at), "l"(from), "n"(BYTES), "r"(read)
+                 : "memory");
+#endif
+}
+/* All that was asked for since the last call is one portion; all but the last LEFT of them have arrived. */
+FN void portion_ends()
+{
+#if !defined(CN_SIMT) && __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+template <int LEFT> FN void portions_arrive()
+{
+#if !defined(CN_SIMT) && __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory");
+#endif
+}
+
 /* NaN wins. */
 template <class A> FN A larger(A a, A b) { return a > b || a != a ? a : b; }
 template <class A> FN A smaller(A a, A b) { return a < b || a != a ? a : b; }

@@ -1,9 +1,10 @@
 /* linear_step.cu: a linear layer of one or a few rows, with the norm before it, its activation, and what is added or
  * multiplied behind.
  *
- * A warp computes one result of each row after the other: a weight is read once, 16 bytes a thread, as many at a time as
- * registers hold, and where it is steady before the kernel in front has ended. T0 is the element type, OP the number of rows. Invariant: values are
+ * Warps compute one result after the other: a weight is read once, 16 bytes a thread, many at a time, and where it is
+ * steady before the kernel in front has ended. T0 is the element type, OP the number of rows. Invariant: values are
  * rounded to T0 where the ops that this stands for round them; sums are float32. */
+#define BLOCKS_AT_ONCE ((OP == 1 && N <= 4 ? 1408 : 512) / THREADS) /* of few registers many wait side by side */
 #include "codegen/device.cuh"
 #include "common.cuh"
 
@@ -27,11 +28,22 @@ struct linear_job {
 FN f32 rounded(f32 v) { return get(put<T0>(v)); }
 FN f32 or_else(const T0 *x, i64 i, f32 none) { return x ? get(x[i]) : none; }
 
+/* The hyperbolic tangent; of 16-bit results the processor's own. */
+FN f32 tangent(f32 v)
+{
+#ifndef CN_SIMT
+  f32 y;
+  asm("tanh.approx.f32 %0, %1;" : "=f"(y) : "f"(v));
+  if (sizeof(T0) == 2) return y;
+#endif
+  return tanhf(v);
+}
+
 FN f32 activated(f32 v, int act)
 {
   switch (act) {
   case ACT_GELU: return rounded(0.5f * v * (1 + erff(v * 0.70710678f)));
-  case ACT_GELU_TANH: return rounded(0.5f * v * (1 + tanhf(0.79788456f * (v + 0.044715f * v * v * v))));
+  case ACT_GELU_TANH: return rounded(0.5f * v * (1 + tangent(0.79788456f * (v + 0.044715f * v * v * v))));
   case ACT_RELU: return v < 0 ? 0 : v;
   case ACT_SILU: return rounded(v / (1 + expf(-v)));
   default: return v;
@@ -79,91 +91,175 @@ FN f32 spread(const piece &x, int norm, f32 mean, bool first)
   return s;
 }
 
-/* ---- one row, which a thread keeps its part of: packs LANE, LANE + 32, ..., N of them ---- */
+/* ---- one row, which a block has in shared memory ----
+ *
+ * TEAM warps have a result together, N packs a thread, and AT_ONCE results at a time. Their weights are on their way to
+ * shared memory, SLOTS times as many, long before they are needed: a thread keeps little in registers, so that blocks of
+ * kernels that wait for those in front of them, and have asked for their weights, are on a multiprocessor side by side.
+ * What is left then is short: reading the code takes as long as running it, so loops are not unrolled. Invariant: a
+ * thread reads back only weights that it asked for itself. */
 
-#define PLACE(j) ((j) * 32 + LANE)
+enum { TEAM = FORM & 7 ? FORM & 7 : 1, AT_ONCE = FORM >> 3 & 3 ? FORM >> 3 & 3 : 1 };
+enum { SLOTS = FORM >> 5 & 7 ? FORM >> 5 & 7 : 1, NORMS = FORM >> 8 };
+enum { TEAMS = WARPS / TEAM, ROW_PACKS = (N ? N : 1) * TEAM * 32, OWN_PACKS = (ROW_PACKS + THREADS - 1) / THREADS };
+#define MEMBER ((int)(threadIdx.x >> 5) % TEAM)
+#define PLACE(j) (((j) * TEAM + MEMBER) * 32 + LANE)
+#define OWN_PLACE(j) ((j) * THREADS + (int)threadIdx.x)
 
-enum { KEPT = N && N <= 8 ? N : 1 }; /* of a norm's weights */
-
-struct part {
-  piece w[N ? N : 1];
-  f32 b;
-};
-
-struct affine {
-  piece w[KEPT], b[KEPT];
-};
-
-FN void fetch(part &m, const linear_job &p, i64 o)
+/* Asks for weights of the results from o on, TEAMS apart: pack j of the r-th one is this thread's at (r N + j) THREADS. */
+FN void ask(words *room, int slot, const linear_job &p, i64 o)
 {
-  if (o >= p.n) return;
-  const piece *row = (const piece *)(p.w + o * p.ld);
-#pragma unroll
-  for (int j = 0; j < N; j++)
-    if (PLACE(j) < p.k / V) m.w[j] = row[PLACE(j)];
-  m.b = or_else(p.b, o, 0);
+  words *to = room + slot * AT_ONCE * N * THREADS + (int)threadIdx.x;
+#pragma unroll 1
+  for (int r = 0; r < AT_ONCE; r++) {
+    const words *const row = (const words *)(p.w + (o + r * TEAMS) * p.ld);
+#pragma unroll 1
+    for (int j = 0; j < N; j++, to += THREADS)
+      if (o + r * TEAMS < p.n && PLACE(j) < p.k / V) copy_async<16>(to, row + PLACE(j), 16);
+  }
+  portion_ends();
 }
 
-FN void fetch(affine &a, const linear_job &p)
+/* Sums over the block; place: of memory that no other call uses. */
+template <int PLACE> FN void block_sums(f32 &a, f32 &b)
 {
+  __shared__ f32 room[2][WARPS];
+  a = warp_sum(a), b = warp_sum(b);
+  if (LANE == 0) room[0][threadIdx.x >> 5] = a, room[1][threadIdx.x >> 5] = b;
+  __syncthreads();
+  a = b = 0;
 #pragma unroll
-  for (int j = 0; j < KEPT; j++) {
-    if (PLACE(j) >= p.k / V) continue;
-    if (p.nw) a.w[j] = ((const piece *)p.nw)[PLACE(j)];
-    if (p.nb) a.b[j] = ((const piece *)p.nb)[PLACE(j)];
+  for (int i = 0; i < WARPS; i++) a += room[0][i], b += room[1][i];
+}
+
+FN f32 inverse_root(f32 v)
+{
+#ifndef CN_SIMT
+  f32 y;
+  asm("rsqrt.approx.f32 %0, %1;" : "=f"(y) : "f"(v)); /* right to 22 bits */
+  if (sizeof(T0) == 2) return y;
+#endif
+  return 1 / sqrtf(v);
+}
+
+/* The mean and 1 / the deviation of a row, of which each thread has packs: sums about its first element, which 16 bits
+ * cannot tell from others; wider ones about the mean. */
+FN void statistics(const words *x, const linear_job &p, f32 each, f32 &mean, f32 &rstd)
+{
+  f32 center = p.norm == NORM_LAYER ? get(p.x[0]) : 0, sum = 0, squares = 0;
+#pragma unroll
+  for (int j = 0; j < OWN_PACKS; j++) {
+    if (OWN_PLACE(j) >= p.k / V) continue;
+    const piece e = as_pack<piece>(x[j]);
+    sum += spread(e, NORM_LAYER, center, true), squares += spread(e, p.norm, center, false);
+  }
+  block_sums<0>(sum, squares);
+  sum *= each;
+  mean = p.norm == NORM_LAYER ? center + sum : 0;
+  squares = squares * each - (p.norm == NORM_LAYER ? sum * sum : 0);
+  if (sizeof(T0) > 2 && p.norm == NORM_LAYER) {
+    squares = 0;
+#pragma unroll
+    for (int j = 0; j < OWN_PACKS; j++)
+      if (OWN_PLACE(j) < p.k / V) squares += spread(as_pack<piece>(x[j]), p.norm, mean, false);
+    block_sums<1>(squares, sum);
+    squares *= each;
+  }
+  rstd = inverse_root(squares + p.eps);
+}
+
+/* The row, normed, into memory of the block's. */
+FN void fetch(words *row, const linear_job &p)
+{
+  const f32 each = NORMS ? 1 / (f32)p.k : 0;
+  words x[OWN_PACKS], w[OWN_PACKS], b[OWN_PACKS];
+#pragma unroll
+  for (int j = 0; j < OWN_PACKS; j++) {
+    if (!NORMS || OWN_PLACE(j) >= p.k / V) continue;
+    if (p.nw) w[j] = ((const words *)p.nw)[OWN_PLACE(j)];
+    if (p.nb) b[j] = ((const words *)p.nb)[OWN_PLACE(j)];
+  }
+  if (p.steady) wait_for_previous();
+#pragma unroll
+  for (int j = 0; j < OWN_PACKS; j++)
+    if (OWN_PLACE(j) < p.k / V) x[j] = ((const words *)p.x)[OWN_PLACE(j)];
+  if (NORMS) {
+    f32 mean, rstd;
+    statistics(x, p, each, mean, rstd);
+#pragma unroll
+    for (int j = 0; j < OWN_PACKS; j++)
+      if (OWN_PLACE(j) < p.k / V)
+        *(piece *)&x[j] = normed(as_pack<piece>(x[j]), as_pack<piece>(w[j]), as_pack<piece>(b[j]), p.nw != 0, p.nb != 0,
+                                 mean, rstd);
+  }
+#pragma unroll
+  for (int j = 0; j < OWN_PACKS; j++)
+    if (OWN_PLACE(j) < p.k / V) row[OWN_PLACE(j)] = x[j];
+  __syncthreads();
+}
+
+/* Products of a slot's weights with the row: one for each result. */
+FN void multiply(f32 *sum, const words *row, const words *room, int slot, const linear_job &p)
+{
+  const words *w = room + slot * AT_ONCE * N * THREADS + (int)threadIdx.x;
+#pragma unroll
+  for (int r = 0; r < AT_ONCE; r++) sum[r] = 0;
+#pragma unroll 1
+  for (int j = 0; j < N; j++) {
+    if (PLACE(j) >= p.k / V) break;
+    const piece x = *(const piece *)&row[PLACE(j)];
+#pragma unroll
+    for (int r = 0; r < AT_ONCE; r++) sum[r] = dot(x, *(const piece *)&w[(r * N + j) * THREADS], sum[r]);
   }
 }
 
-FN void norm_row(piece *x, const affine &a, const linear_job &p)
+/* The sums over a result's warps. turn: of two places in memory, so that a call need not wait for an earlier one's. */
+FN void join_team(f32 *sum, int &turn)
 {
-  f32 sum = 0, mean = 0;
+  __shared__ f32 room[2][AT_ONCE][WARPS];
 #pragma unroll
-  for (int j = 0; j < KEPT; j++)
-    if (PLACE(j) < p.k / V) sum += spread(x[j], p.norm, 0, true);
-  sum = warp_sum(sum);
-  if (p.norm == NORM_LAYER) {
-    mean = sum / (f32)p.k;
-    sum = 0;
+  for (int r = 0; r < AT_ONCE; r++) sum[r] = warp_sum(sum[r]);
+  if (TEAM == 1) return;
+  turn ^= 1;
+  if (LANE < AT_ONCE) room[turn][LANE][threadIdx.x >> 5] = LANE ? sum[AT_ONCE - 1] : sum[0];
+  __syncthreads();
 #pragma unroll
-    for (int j = 0; j < KEPT; j++)
-      if (PLACE(j) < p.k / V) sum += spread(x[j], p.norm, mean, false);
-    sum = warp_sum(sum);
+  for (int r = 0; r < AT_ONCE; r++) {
+    sum[r] = 0;
+#pragma unroll
+    for (int i = 0; i < TEAM; i++) sum[r] += room[turn][r][(int)(threadIdx.x >> 5) - MEMBER + i];
   }
-  const f32 rstd = 1 / sqrtf(sum / (f32)p.k + p.eps);
-#pragma unroll
-  for (int j = 0; j < KEPT; j++)
-    if (PLACE(j) < p.k / V) x[j] = normed(x[j], a.w[j], a.b[j], p.nw != 0, p.nb != 0, mean, rstd);
 }
 
 KERNEL(linear_row, linear_job)
 {
-  i64 o = (i64)blockIdx.x * WARPS + (threadIdx.x >> 5);
-  const i64 step = (i64)gridDim.x * WARPS;
-  part m;
-  affine a;
-  piece x[N ? N : 1];
+  DYNAMIC_SHARED(words, room);
+  __shared__ words row[ROW_PACKS];
+  const i64 step = (i64)gridDim.x * TEAMS * AT_ONCE, own = (int)(threadIdx.x >> 5) / TEAM;
+  i64 first = (i64)blockIdx.x * TEAMS * AT_ONCE; /* of the block's: all of its warps go on together */
+  i64 mine = first + own + (LANE < AT_ONCE ? LANE : 0) * TEAMS; /* the result that this thread finishes, if any */
+  int turn = 0, slot = 0;
   begin_next();
   if (!p.steady) wait_for_previous();
-  fetch(m, p, o);
-  fetch(a, p);
-  if (p.steady) wait_for_previous();
-  f32 other = p.join && o < p.n ? get(p.other[o]) : 0;
-#pragma unroll
-  for (int j = 0; j < N; j++)
-    if (PLACE(j) < p.k / V) x[j] = ((const piece *)p.x)[PLACE(j)];
-  if (N <= 8 && p.norm) norm_row(x, a, p);
-  while (o < p.n) {
-    f32 sum = 0;
-#pragma unroll
-    for (int j = 0; j < N; j++)
-      if (PLACE(j) < p.k / V) sum = dot(x[j], m.w[j], sum);
-    const f32 b = m.b, joined = other;
-    const i64 mine = o;
-    o += step;
-    fetch(m, p, o);
-    other = p.join && o < p.n ? get(p.other[o]) : 0;
-    sum = warp_sum(sum);
-    if (LANE == 0) p.y[mine] = finished(p, sum, b, joined);
+#pragma unroll 1
+  for (int s = 0; s < SLOTS; s++) ask(room, s, p, first + s * step + own);
+  f32 b = mine < p.n ? or_else(p.b, mine, 0) : 0;
+  fetch(row, p);
+#pragma unroll 1
+  for (; first < p.n; first += step, slot = slot == SLOTS - 1 ? 0 : slot + 1) {
+    const f32 other = p.join && mine < p.n ? get(p.other[mine]) : 0, bias = b;
+    const i64 now = mine;
+    f32 sum[AT_ONCE];
+    portions_arrive<SLOTS - 1>();
+    multiply(sum, row, room, slot, p);
+    mine += step;
+    if (first + step < p.n) {
+      ask(room, slot, p, first + SLOTS * step + own);
+      b = mine < p.n ? or_else(p.b, mine, 0) : 0;
+    }
+    join_team(sum, turn);
+    if (LANE < AT_ONCE && MEMBER == 0 && now < p.n)
+      p.y[now] = finished(p, LANE ? sum[AT_ONCE - 1] : sum[0], bias, other);
   }
 }
 

@@ -216,34 +216,6 @@ template <class T, int V> FN char *room_of(char *room, int input, int slot, i64 
 
 #define PLACE_OF(r, k) (((place)(k) * GROUP + GROUP_LANE) * V - (r).shift)
 
-/* BYTES of memory on their way to shared memory, of which the first `read` are read: zeros are behind them. */
-template <int BYTES> FN void copy_async(void *to, const void *from, int read)
-{
-#if defined(CN_SIMT) || __CUDA_ARCH__ < 800
-  for (int i = 0; i < BYTES / 2; i++) ((u16 *)to)[i] = 2 * i < read ? ((const u16 *)from)[i] : (u16)0;
-#else
-  const u32 at = (u32)__cvta_generic_to_shared(to);
-  if (BYTES == 16)
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(at), "l"(from), "r"(read) : "memory");
-  else
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(at), "l"(from), "n"(BYTES), "r"(read)
-                 : "memory");
-#endif
-}
-/* All that was asked for since the last call is one portion; all but the last LEFT of them have arrived. */
-FN void portion_ends()
-{
-#if !defined(CN_SIMT) && __CUDA_ARCH__ >= 800
-  asm volatile("cp.async.commit_group;" ::: "memory");
-#endif
-}
-template <int LEFT> FN void portions_arrive()
-{
-#if !defined(CN_SIMT) && __CUDA_ARCH__ >= 800
-  asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory");
-#endif
-}
-
 /* Asks for pack k of a row. The first one comes with elements of the row before, the last one with zeros; first_read
  * takes them out. */
 template <class T, int V> FN void ask_pack(const kept<T, V> &r, int k)
