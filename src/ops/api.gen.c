@@ -661,8 +661,8 @@ const char *const cni_op_docs[] = {
     "A step of Adagrad.",
     "Counts a step of Adam, and gives lr / (1 - beta1^step), sqrt(1 - beta2^step) and 1 - lr * "
     "weight_decay.",
-    "A step of Adam; weight1 is 1 - beta1, weight2 is 1 - beta2. decoupled: param is multiplied "
-    "by decay first.",
+    "A step of Adam; weight1 is 1 - beta1 (heavy: 0.5 or more), weight2 is 1 - beta2. decoupled: "
+    "param is multiplied by decay first.",
     "A step of Adamax; weight1 is 1 - beta1.",
     "The means of output_size windows that cover a signal (N, C, L) or (C, L). See "
     "adaptive_avg_pool2d.",
@@ -1715,7 +1715,7 @@ int cn_adagrad_update_inplace_with(cn_tensor *param, cn_tensor *sum, cn_tensor *
 int cn_adam_rates_with(cn_tensor **new_step, cn_tensor **new_step_size, cn_tensor **new_root,
                        cn_tensor **new_decay, cn_tensor *step, cn_tensor *step_size,
                        cn_tensor *bias_correction2_sqrt, cn_tensor *decay, cn_tensor *lr,
-                       double beta1, double beta2, const cn_adam_rates_opts *opts)
+                       cn_tensor *beta1, double beta2, const cn_adam_rates_opts *opts)
 {
   cn_tensor *results[4] = {NULL};
   cn_adam_rates_opts room;
@@ -1730,7 +1730,7 @@ int cn_adam_rates_with(cn_tensor **new_step, cn_tensor **new_step_size, cn_tenso
     return CN_ERR_VALUE;
   }
   cn_value args[] = {cn_v_tensor(step), cn_v_tensor(step_size), cn_v_tensor(bias_correction2_sqrt),
-                     cn_v_tensor(decay), cn_v_tensor(lr), cn_v_float(beta1), cn_v_float(beta2),
+                     cn_v_tensor(decay), cn_v_tensor(lr), cn_v_tensor(beta1), cn_v_float(beta2),
                      cn_v_float(cn_opt_float(o->weight_decay, 0.0))};
   int status = cni_applyn(CNI_OP_adam_rates, args, 8, results, 4);
   if (new_step) *new_step = results[0];
@@ -1742,7 +1742,7 @@ int cn_adam_rates_with(cn_tensor **new_step, cn_tensor **new_step_size, cn_tenso
 
 int cn_adam_rates_inplace_with(cn_tensor *step, cn_tensor *step_size,
                                cn_tensor *bias_correction2_sqrt, cn_tensor *decay, cn_tensor *lr,
-                               double beta1, double beta2, const cn_adam_rates_opts *opts)
+                               cn_tensor *beta1, double beta2, const cn_adam_rates_opts *opts)
 {
   cn_adam_rates_opts room;
   const cn_adam_rates_opts *o = opts;
@@ -1750,7 +1750,7 @@ int cn_adam_rates_inplace_with(cn_tensor *step, cn_tensor *step_size,
     o = cn_opts_read(&room, sizeof room, opts, "adam_rates");
   if (!o) return CN_ERR_VALUE;
   cn_value args[] = {cn_v_tensor(step), cn_v_tensor(step_size), cn_v_tensor(bias_correction2_sqrt),
-                     cn_v_tensor(decay), cn_v_tensor(lr), cn_v_float(beta1), cn_v_float(beta2),
+                     cn_v_tensor(decay), cn_v_tensor(lr), cn_v_tensor(beta1), cn_v_float(beta2),
                      cn_v_float(cn_opt_float(o->weight_decay, 0.0))};
   return cni_apply_over(CNI_OP_adam_rates, args, 8);
 }
@@ -1758,8 +1758,8 @@ int cn_adam_rates_inplace_with(cn_tensor *step, cn_tensor *step_size,
 int cn_adam_update_with(cn_tensor **new_param, cn_tensor **new_exp_avg, cn_tensor **new_exp_avg_sq,
                         cn_tensor *param, cn_tensor *exp_avg, cn_tensor *exp_avg_sq,
                         cn_tensor *grad, cn_tensor *step_size, cn_tensor *bias_correction2_sqrt,
-                        cn_tensor *decay, double weight1, double beta2, double weight2, double eps,
-                        const cn_adam_update_opts *opts)
+                        cn_tensor *decay, cn_tensor *weight1, double beta2, double weight2,
+                        double eps, const cn_adam_update_opts *opts)
 {
   cn_tensor *results[3] = {NULL};
   cn_adam_update_opts room;
@@ -1774,11 +1774,11 @@ int cn_adam_update_with(cn_tensor **new_param, cn_tensor **new_exp_avg, cn_tenso
   }
   cn_value args[] = {cn_v_tensor(param), cn_v_tensor(exp_avg), cn_v_tensor(exp_avg_sq),
                      cn_v_tensor(grad), cn_v_tensor(step_size), cn_v_tensor(bias_correction2_sqrt),
-                     cn_v_tensor(decay), cn_v_float(weight1), cn_v_float(beta2),
-                     cn_v_float(weight2), cn_v_float(eps),
+                     cn_v_tensor(decay), cn_v_tensor(weight1), cn_v_float(beta2),
+                     cn_v_float(weight2), cn_v_float(eps), cn_v_bool(o->heavy),
                      cn_v_float(cn_opt_float(o->weight_decay, 0.0)), cn_v_bool(o->decoupled),
                      cn_v_bool(o->maximize)};
-  int status = cni_applyn(CNI_OP_adam_update, args, 14, results, 3);
+  int status = cni_applyn(CNI_OP_adam_update, args, 15, results, 3);
   if (new_param) *new_param = results[0];
   if (new_exp_avg) *new_exp_avg = results[1];
   if (new_exp_avg_sq) *new_exp_avg_sq = results[2];
@@ -1787,8 +1787,8 @@ int cn_adam_update_with(cn_tensor **new_param, cn_tensor **new_exp_avg, cn_tenso
 
 int cn_adam_update_inplace_with(cn_tensor *param, cn_tensor *exp_avg, cn_tensor *exp_avg_sq,
                                 cn_tensor *grad, cn_tensor *step_size,
-                                cn_tensor *bias_correction2_sqrt, cn_tensor *decay, double weight1,
-                                double beta2, double weight2, double eps,
+                                cn_tensor *bias_correction2_sqrt, cn_tensor *decay,
+                                cn_tensor *weight1, double beta2, double weight2, double eps,
                                 const cn_adam_update_opts *opts)
 {
   cn_adam_update_opts room;
@@ -1798,11 +1798,11 @@ int cn_adam_update_inplace_with(cn_tensor *param, cn_tensor *exp_avg, cn_tensor 
   if (!o) return CN_ERR_VALUE;
   cn_value args[] = {cn_v_tensor(param), cn_v_tensor(exp_avg), cn_v_tensor(exp_avg_sq),
                      cn_v_tensor(grad), cn_v_tensor(step_size), cn_v_tensor(bias_correction2_sqrt),
-                     cn_v_tensor(decay), cn_v_float(weight1), cn_v_float(beta2),
-                     cn_v_float(weight2), cn_v_float(eps),
+                     cn_v_tensor(decay), cn_v_tensor(weight1), cn_v_float(beta2),
+                     cn_v_float(weight2), cn_v_float(eps), cn_v_bool(o->heavy),
                      cn_v_float(cn_opt_float(o->weight_decay, 0.0)), cn_v_bool(o->decoupled),
                      cn_v_bool(o->maximize)};
-  return cni_apply_over(CNI_OP_adam_update, args, 14);
+  return cni_apply_over(CNI_OP_adam_update, args, 15);
 }
 
 int cn_adamax_update_with(cn_tensor **new_param, cn_tensor **new_exp_avg, cn_tensor **new_exp_inf,
@@ -2275,7 +2275,7 @@ int cn_amsgrad_update_with(cn_tensor **new_param, cn_tensor **new_exp_avg,
                            cn_tensor **new_exp_avg_sq, cn_tensor **new_max_exp_avg_sq,
                            cn_tensor *param, cn_tensor *exp_avg, cn_tensor *exp_avg_sq,
                            cn_tensor *max_exp_avg_sq, cn_tensor *grad, cn_tensor *step_size,
-                           cn_tensor *bias_correction2_sqrt, cn_tensor *decay, double weight1,
+                           cn_tensor *bias_correction2_sqrt, cn_tensor *decay, cn_tensor *weight1,
                            double beta2, double weight2, double eps,
                            const cn_amsgrad_update_opts *opts)
 {
@@ -2293,11 +2293,11 @@ int cn_amsgrad_update_with(cn_tensor **new_param, cn_tensor **new_exp_avg,
   }
   cn_value args[] = {cn_v_tensor(param), cn_v_tensor(exp_avg), cn_v_tensor(exp_avg_sq),
                      cn_v_tensor(max_exp_avg_sq), cn_v_tensor(grad), cn_v_tensor(step_size),
-                     cn_v_tensor(bias_correction2_sqrt), cn_v_tensor(decay), cn_v_float(weight1),
-                     cn_v_float(beta2), cn_v_float(weight2), cn_v_float(eps),
+                     cn_v_tensor(bias_correction2_sqrt), cn_v_tensor(decay), cn_v_tensor(weight1),
+                     cn_v_float(beta2), cn_v_float(weight2), cn_v_float(eps), cn_v_bool(o->heavy),
                      cn_v_float(cn_opt_float(o->weight_decay, 0.0)), cn_v_bool(o->decoupled),
                      cn_v_bool(o->maximize)};
-  int status = cni_applyn(CNI_OP_amsgrad_update, args, 15, results, 4);
+  int status = cni_applyn(CNI_OP_amsgrad_update, args, 16, results, 4);
   if (new_param) *new_param = results[0];
   if (new_exp_avg) *new_exp_avg = results[1];
   if (new_exp_avg_sq) *new_exp_avg_sq = results[2];
@@ -2308,7 +2308,7 @@ int cn_amsgrad_update_with(cn_tensor **new_param, cn_tensor **new_exp_avg,
 int cn_amsgrad_update_inplace_with(cn_tensor *param, cn_tensor *exp_avg, cn_tensor *exp_avg_sq,
                                    cn_tensor *max_exp_avg_sq, cn_tensor *grad, cn_tensor *step_size,
                                    cn_tensor *bias_correction2_sqrt, cn_tensor *decay,
-                                   double weight1, double beta2, double weight2, double eps,
+                                   cn_tensor *weight1, double beta2, double weight2, double eps,
                                    const cn_amsgrad_update_opts *opts)
 {
   cn_amsgrad_update_opts room;
@@ -2318,11 +2318,11 @@ int cn_amsgrad_update_inplace_with(cn_tensor *param, cn_tensor *exp_avg, cn_tens
   if (!o) return CN_ERR_VALUE;
   cn_value args[] = {cn_v_tensor(param), cn_v_tensor(exp_avg), cn_v_tensor(exp_avg_sq),
                      cn_v_tensor(max_exp_avg_sq), cn_v_tensor(grad), cn_v_tensor(step_size),
-                     cn_v_tensor(bias_correction2_sqrt), cn_v_tensor(decay), cn_v_float(weight1),
-                     cn_v_float(beta2), cn_v_float(weight2), cn_v_float(eps),
+                     cn_v_tensor(bias_correction2_sqrt), cn_v_tensor(decay), cn_v_tensor(weight1),
+                     cn_v_float(beta2), cn_v_float(weight2), cn_v_float(eps), cn_v_bool(o->heavy),
                      cn_v_float(cn_opt_float(o->weight_decay, 0.0)), cn_v_bool(o->decoupled),
                      cn_v_bool(o->maximize)};
-  return cni_apply_over(CNI_OP_amsgrad_update, args, 15);
+  return cni_apply_over(CNI_OP_amsgrad_update, args, 16);
 }
 
 cn_tensor *cn_angle(cn_tensor *input)
@@ -8738,8 +8738,8 @@ cn_tensor *cn_selu_(cn_tensor *input)
 }
 
 int cn_sgd_update_with(cn_tensor **new_param, cn_tensor **new_buffer, cn_tensor *param,
-                       cn_tensor *momentum_buffer, cn_tensor *grad, cn_tensor *lr, double momentum,
-                       double blend, const cn_sgd_update_opts *opts)
+                       cn_tensor *momentum_buffer, cn_tensor *grad, cn_tensor *lr,
+                       cn_tensor *momentum, double blend, const cn_sgd_update_opts *opts)
 {
   cn_tensor *results[2] = {NULL};
   cn_sgd_update_opts room;
@@ -8752,7 +8752,7 @@ int cn_sgd_update_with(cn_tensor **new_param, cn_tensor **new_buffer, cn_tensor 
     return CN_ERR_VALUE;
   }
   cn_value args[] = {cn_v_tensor(param), cn_v_tensor(momentum_buffer), cn_v_tensor(grad),
-                     cn_v_tensor(lr), cn_v_float(momentum), cn_v_float(blend),
+                     cn_v_tensor(lr), cn_v_tensor(momentum), cn_v_float(blend),
                      cn_v_float(cn_opt_float(o->weight_decay, 0.0)), cn_v_bool(o->nesterov),
                      cn_v_bool(o->maximize)};
   int status = cni_applyn(CNI_OP_sgd_update, args, 9, results, 2);
@@ -8762,7 +8762,7 @@ int cn_sgd_update_with(cn_tensor **new_param, cn_tensor **new_buffer, cn_tensor 
 }
 
 int cn_sgd_update_inplace_with(cn_tensor *param, cn_tensor *momentum_buffer, cn_tensor *grad,
-                               cn_tensor *lr, double momentum, double blend,
+                               cn_tensor *lr, cn_tensor *momentum, double blend,
                                const cn_sgd_update_opts *opts)
 {
   cn_sgd_update_opts room;
@@ -8771,7 +8771,7 @@ int cn_sgd_update_inplace_with(cn_tensor *param, cn_tensor *momentum_buffer, cn_
     o = cn_opts_read(&room, sizeof room, opts, "sgd_update");
   if (!o) return CN_ERR_VALUE;
   cn_value args[] = {cn_v_tensor(param), cn_v_tensor(momentum_buffer), cn_v_tensor(grad),
-                     cn_v_tensor(lr), cn_v_float(momentum), cn_v_float(blend),
+                     cn_v_tensor(lr), cn_v_tensor(momentum), cn_v_float(blend),
                      cn_v_float(cn_opt_float(o->weight_decay, 0.0)), cn_v_bool(o->nesterov),
                      cn_v_bool(o->maximize)};
   return cni_apply_over(CNI_OP_sgd_update, args, 9);

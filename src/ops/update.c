@@ -3,7 +3,7 @@
  *
  * An update is a pointwise program with several results (the rules of update_rules.inc); its in-place form writes
  * result i over input i. Parameters, states and gradients have one shape; what is the same for all elements but differs
- * from step to step (rates, bias corrections) is a zero-dimensional tensor, so that a captured update takes the present
+ * from step to step (rates, momenta that go round, bias corrections) is a zero-dimensional tensor, so that a captured update takes the present
  * value. Weights that make up 1 are attributes of their own, computed by the caller in double precision. */
 #include "update.h"
 
@@ -86,19 +86,19 @@ static int adam_decays(const cn_value *a, int weight_decay, int decoupled)
 
 #define UPHILL cni_arg_bool(a, maximize)
 #define PLAIN(other) CNI_UPDATE_VARIANT(UPHILL, decays(a, weight_decay), other)
-#define ADAM CNI_UPDATE_VARIANT(UPHILL, adam_decays(a, weight_decay, decoupled), is_large(a, weight1))
+#define ADAM(other) CNI_UPDATE_VARIANT(UPHILL, adam_decays(a, weight_decay, decoupled), other)
 
 PROGRAM_OF(descend, PLAIN(0))
 PROGRAM_OF(advance, 0)
 PROGRAM_OF(sgd_update, PLAIN(cni_arg_bool(a, nesterov)))
 PROGRAM_OF(lion_update, UPHILL)
-PROGRAM_OF(adam_update, ADAM)
-PROGRAM_OF(amsgrad_update, ADAM)
+PROGRAM_OF(adam_update, ADAM(cni_arg_bool(a, heavy)))
+PROGRAM_OF(amsgrad_update, ADAM(cni_arg_bool(a, heavy)))
 PROGRAM_OF(adam_rates, 0)
 PROGRAM_OF(scale_update, 0)
 PROGRAM_OF(sparse_adam_update, UPHILL)
-PROGRAM_OF(nadam_update, ADAM)
-PROGRAM_OF(radam_update, ADAM)
+PROGRAM_OF(nadam_update, ADAM(is_large(a, weight1)))
+PROGRAM_OF(radam_update, ADAM(is_large(a, weight1)))
 PROGRAM_OF(adamax_update, PLAIN(is_large(a, weight1)))
 PROGRAM_OF(rmsprop_update, PLAIN(is_large(a, weight)))
 PROGRAM_OF(rmsprop_momentum_update, PLAIN(is_large(a, weight)))
@@ -120,33 +120,34 @@ const cn_op cni_update_ops[] = {
   {.sig = "advance(Tensor param, Tensor direction, Tensor rate, Tensor decay) -> Tensor ; internal inplace",
    .doc = "param * decay - rate * direction.",
    UPDATE(advance)},
-  {.sig = "sgd_update(Tensor param, Tensor momentum_buffer, Tensor grad, Tensor lr, *, float momentum, float blend, "
+  {.sig = "sgd_update(Tensor param, Tensor momentum_buffer, Tensor grad, Tensor lr, Tensor momentum, *, float blend, "
           "float weight_decay=0, bool nesterov=False, bool maximize=False) -> (Tensor new_param, Tensor new_buffer) "
           "; internal inplace",
    .doc = "A step of SGD with momentum; blend is 1 - dampening.",
-   UPDATE(sgd_update)},
+   .version = 2, UPDATE(sgd_update)},
   {.sig = "lion_update(Tensor param, Tensor exp_avg, Tensor grad, Tensor lr, Tensor decay, *, float beta1, "
           "float weight1, float beta2, float weight2, bool maximize=False) -> (Tensor new_param, Tensor new_exp_avg) "
           "; internal inplace",
    .doc = "A step of Lion; weight1 is 1 - beta1, weight2 is 1 - beta2.",
    UPDATE(lion_update)},
   {.sig = "adam_update(Tensor param, Tensor exp_avg, Tensor exp_avg_sq, Tensor grad, Tensor step_size, "
-          "Tensor bias_correction2_sqrt, Tensor decay, *, float weight1, float beta2, float weight2, float eps, "
-          "float weight_decay=0, bool decoupled=False, bool maximize=False) -> (Tensor new_param, Tensor new_exp_avg, "
-          "Tensor new_exp_avg_sq) ; internal inplace",
-   .doc = "A step of Adam; weight1 is 1 - beta1, weight2 is 1 - beta2. decoupled: param is multiplied by decay first.",
-   UPDATE(adam_update)},
+          "Tensor bias_correction2_sqrt, Tensor decay, Tensor weight1, *, float beta2, float weight2, float eps, "
+          "bool heavy=False, float weight_decay=0, bool decoupled=False, bool maximize=False) -> (Tensor new_param, "
+          "Tensor new_exp_avg, Tensor new_exp_avg_sq) ; internal inplace",
+   .doc = "A step of Adam; weight1 is 1 - beta1 (heavy: 0.5 or more), weight2 is 1 - beta2. decoupled: param is "
+          "multiplied by decay first.",
+   .version = 2, UPDATE(adam_update)},
   {.sig = "amsgrad_update(Tensor param, Tensor exp_avg, Tensor exp_avg_sq, Tensor max_exp_avg_sq, Tensor grad, "
-          "Tensor step_size, Tensor bias_correction2_sqrt, Tensor decay, *, float weight1, float beta2, float weight2, "
-          "float eps, float weight_decay=0, bool decoupled=False, bool maximize=False) -> (Tensor new_param, "
+          "Tensor step_size, Tensor bias_correction2_sqrt, Tensor decay, Tensor weight1, *, float beta2, float weight2, "
+          "float eps, bool heavy=False, float weight_decay=0, bool decoupled=False, bool maximize=False) -> (Tensor new_param, "
           "Tensor new_exp_avg, Tensor new_exp_avg_sq, Tensor new_max_exp_avg_sq) ; internal inplace",
    .doc = "A step of Adam that divides by the largest second moment so far.",
-   UPDATE(amsgrad_update)},
-  {.sig = "adam_rates(Tensor step, Tensor step_size, Tensor bias_correction2_sqrt, Tensor decay, Tensor lr, *, "
-          "float beta1, float beta2, float weight_decay=0) -> (Tensor new_step, Tensor new_step_size, Tensor new_root, "
+   .version = 2, UPDATE(amsgrad_update)},
+  {.sig = "adam_rates(Tensor step, Tensor step_size, Tensor bias_correction2_sqrt, Tensor decay, Tensor lr, "
+          "Tensor beta1, *, float beta2, float weight_decay=0) -> (Tensor new_step, Tensor new_step_size, Tensor new_root, "
           "Tensor new_decay) ; internal inplace",
    .doc = "Counts a step of Adam, and gives lr / (1 - beta1^step), sqrt(1 - beta2^step) and 1 - lr * weight_decay.",
-   UPDATE(adam_rates)},
+   .version = 2, UPDATE(adam_rates)},
   {.sig = "scale_update(Tensor scale, Tensor good, Tensor found, *, float growth, float backoff, float interval) -> "
           "(Tensor new_scale, Tensor new_good) ; internal inplace",
    .doc = "A loss scale and its count of good steps after another one: smaller where gradients overflowed (found), "

@@ -16,12 +16,12 @@ enum { CNI_INPUTS_adagrad_update = 4, CNI_RESULTS_adagrad_update = 2 };
 
 #define CNI_ARGS_adam_rates \
   step, step_size, bias_correction2_sqrt, decay, lr, beta1, beta2, weight_decay
-enum { CNI_INPUTS_adam_rates = 5, CNI_RESULTS_adam_rates = 4 };
+enum { CNI_INPUTS_adam_rates = 6, CNI_RESULTS_adam_rates = 4 };
 
 #define CNI_ARGS_adam_update \
   param, exp_avg, exp_avg_sq, grad, step_size, bias_correction2_sqrt, decay, weight1, beta2, \
-  weight2, eps, weight_decay, decoupled, maximize
-enum { CNI_INPUTS_adam_update = 7, CNI_RESULTS_adam_update = 3 };
+  weight2, eps, heavy, weight_decay, decoupled, maximize
+enum { CNI_INPUTS_adam_update = 8, CNI_RESULTS_adam_update = 3 };
 
 #define CNI_ARGS_adamax_update \
   param, exp_avg, exp_inf, grad, rate, weight1, beta2, eps, weight_decay, maximize
@@ -33,8 +33,8 @@ enum { CNI_INPUTS_advance = 4, CNI_RESULTS_advance = 1 };
 
 #define CNI_ARGS_amsgrad_update \
   param, exp_avg, exp_avg_sq, max_exp_avg_sq, grad, step_size, bias_correction2_sqrt, decay, \
-  weight1, beta2, weight2, eps, weight_decay, decoupled, maximize
-enum { CNI_INPUTS_amsgrad_update = 8, CNI_RESULTS_amsgrad_update = 4 };
+  weight1, beta2, weight2, eps, heavy, weight_decay, decoupled, maximize
+enum { CNI_INPUTS_amsgrad_update = 9, CNI_RESULTS_amsgrad_update = 4 };
 
 #define CNI_ARGS_asgd_update \
   param, ax, grad, eta, decay, mu, weight_decay, maximize
@@ -86,7 +86,7 @@ enum { CNI_INPUTS_scale_update = 3, CNI_RESULTS_scale_update = 2 };
 
 #define CNI_ARGS_sgd_update \
   param, momentum_buffer, grad, lr, momentum, blend, weight_decay, nesterov, maximize
-enum { CNI_INPUTS_sgd_update = 4, CNI_RESULTS_sgd_update = 2 };
+enum { CNI_INPUTS_sgd_update = 5, CNI_RESULTS_sgd_update = 2 };
 
 #define CNI_ARGS_sparse_adam_update \
   param, exp_avg, exp_avg_sq, grad, step_size, weight1, weight2, eps, maximize

@@ -18,23 +18,24 @@ static int rates(cni_param_step *s, const cni_adam_settings *a)
   cn_tensor *step = cni_state_scalar(s, STEP, 0);
   cn_tensor *size = cni_rate(s, SIZE), *root = cni_rate(s, ROOT), *keep = cni_rate(s, DECAY);
   if (!step || !size || !root || !keep || cn_err()) return cn_err();
-  return cn_adam_rates_(step, size, root, keep, s->lr, a->betas[0], a->betas[1], .weight_decay = a->weight_decay);
+  return cn_adam_rates_(step, size, root, keep, s->lr, s->beta, a->betas[1], .weight_decay = a->weight_decay);
 }
 
 static int update(cni_param_step *s, const cni_adam_settings *a)
 {
   const double *beta = a->betas;
-  double decay = a->weight_decay;
+  const double decay = a->weight_decay;
+  const bool heavy = 1 - beta[0] >= 0.5;
   cn_tensor *m = cni_state_like(s, EXP_AVG, 0), *v = cni_state_like(s, EXP_AVG_SQ, 0);
   cn_tensor *most = a->amsgrad ? cni_state_like(s, MAX_EXP_AVG_SQ, 0) : NULL;
   cn_tensor *size = cni_rate(s, SIZE), *root = cni_rate(s, ROOT), *keep = cni_rate(s, DECAY);
   if (!m || !v || cn_err()) return cn_err();
   if (most)
-    return cn_amsgrad_update_(s->param, m, v, most, s->grad, size, root, keep, 1 - beta[0], beta[1], 1 - beta[1],
-                              a->eps, .weight_decay = decay, .decoupled = a->decoupled_weight_decay,
+    return cn_amsgrad_update_(s->param, m, v, most, s->grad, size, root, keep, s->rest, beta[1], 1 - beta[1], a->eps,
+                              .heavy = heavy, .weight_decay = decay, .decoupled = a->decoupled_weight_decay,
                               .maximize = a->maximize);
-  return cn_adam_update_(s->param, m, v, s->grad, size, root, keep, 1 - beta[0], beta[1], 1 - beta[1], a->eps,
-                         .weight_decay = decay, .decoupled = a->decoupled_weight_decay, .maximize = a->maximize);
+  return cn_adam_update_(s->param, m, v, s->grad, size, root, keep, s->rest, beta[1], 1 - beta[1], a->eps,
+                         .heavy = heavy, .weight_decay = decay, .decoupled = a->decoupled_weight_decay, .maximize = a->maximize);
 }
 
 #define STATES \
@@ -64,6 +65,7 @@ static const cni_optim_class adam = {
   .states = STATES,
   .not_negative = "lr eps weight_decay",
   .betas = true,
+  .cycled = "betas",
   .rates = adam_rates,
   .update = adam_update,
   .skippable = skippable,
@@ -99,6 +101,7 @@ static const cni_optim_class adamw = {
   .states = STATES,
   .not_negative = "lr eps weight_decay",
   .betas = true,
+  .cycled = "betas",
   .rates = adamw_rates,
   .update = adamw_update,
   .skippable = skippable,

@@ -116,6 +116,8 @@ void cni_group_drop(cni_group *g)
   cn_free(g->v, g->cap * sizeof *g->v);
   cn_args_free(g->args);
   cn_release(g->lr);
+  cn_release(g->beta);
+  cn_release(g->rest);
   cn_tree_free(g->extra);
 }
 
@@ -142,7 +144,26 @@ static int check_param(const cn_optim *opt, const cni_group *g, cn_tensor *p)
 static cni_param_step param_step_of(cn_optim *opt, cni_group *g, size_t i)
 {
   cni_memory *m = &g->v[i];
-  return (cni_param_step){.a = cn_args_values(g->args), .lr = g->lr, .param = m->param, .m = m, .opt = opt};
+  return (cni_param_step){.a = cn_args_values(g->args), .lr = g->lr, .beta = g->beta, .rest = g->rest,
+                          .param = m->param, .m = m, .opt = opt};
+}
+
+/* The number that is cycled, among these settings. */
+static double cycled_of(const cn_optim *opt, const cn_args *args)
+{
+  const cn_value *v = cn_args_get(args, opt->cls->cycled);
+  return v->tag == CN_V_FLOATS ? v->u.fs[0] : v->u.f;
+}
+
+int cni_group_write_beta(const cn_optim *opt, cni_group *g)
+{
+  if (!opt->cls->cycled) return CN_OK;
+  const double beta = cycled_of(opt, g->args), rest = 1 - beta;
+  if (!g->beta) g->beta = cn_keep(new_scalar(beta, CN_F64, CN_CPU));
+  if (!g->rest) g->rest = cn_keep(new_scalar(rest, CN_F64, CN_CPU));
+  if (!g->beta || !g->rest) return cn_err();
+  int status = cn_copy_from_data(g->beta, &beta, sizeof beta);
+  return status ? status : cn_copy_from_data(g->rest, &rest, sizeof rest);
 }
 
 static int fill_group(cn_optim *opt, cni_group *g, cn_tensor *const *params, size_t n)
@@ -152,6 +173,7 @@ static int fill_group(cn_optim *opt, cni_group *g, cn_tensor *const *params, siz
   cn_tensor *rate = new_scalar(cn_args_values(g->args)[lr].u.f, CN_F64, CN_CPU);
   if (!rate) return cn_err();
   g->lr = cn_keep(rate);
+  if (cni_group_write_beta(opt, g)) return cn_err();
   if (!(g->extra = cn_tree_dict()) || cni_add_extras(g, opt->cls)) return cn_err();
   int status = cn_grow((void **)&g->v, &g->cap, n, sizeof *g->v);
   for (size_t i = 0; i < n && !status; i++) {
@@ -253,6 +275,8 @@ cn_tensor *cn_optim_param(const cn_optim *opt, size_t group, size_t i)
   return g && i < g->n ? g->v[i].param : NULL;
 }
 
+bool cn_optim_cycles(const cn_optim *opt) { return opt && opt->cls->cycled; }
+
 cn_tensor *cn_optim_lr(const cn_optim *opt, size_t group)
 {
   const cni_group *g = group_at(opt, group);
@@ -320,6 +344,17 @@ static bool same_setting(const cn_value *a, const cn_value *b)
   return a->tag == CN_V_STR ? !strcmp(a->u.s, b->u.s) : a->u.i == b->u.i;
 }
 
+/* Does a captured step hold for both of these settings of the one that is cycled? Which formula is used must be the
+ * same: whether there is a momentum, which form of the mean its weight asks for, and the second of betas. */
+static bool steps_hold(const cn_optim *opt, const char *name, const cn_args *before, const cn_args *after)
+{
+  if (!opt->cls->cycled || strcmp(name, opt->cls->cycled)) return false;
+  const cn_value *a = cn_args_get(before, name), *b = cn_args_get(after, name);
+  const double x = cycled_of(opt, before), y = cycled_of(opt, after);
+  if (a->tag != CN_V_FLOATS) return (x == 0) == (y == 0);
+  return a->u.fs[1] == b->u.fs[1] && (1 - x >= 0.5) == (1 - y >= 0.5);
+}
+
 int cni_group_set(cn_optim *opt, size_t group, const char *name, cn_value value)
 {
   cni_group *g = group_at(opt, group);
@@ -331,9 +366,11 @@ int cni_group_set(cn_optim *opt, size_t group, const char *name, cn_value value)
   if (!status) {
     cn_args *old = g->args;
     bool same = same_setting(cn_args_get(old, name), cn_args_get(changed, name));
+    bool holds = !strcmp(name, "lr") || steps_hold(opt, name, old, changed);
     g->args = changed;
     changed = old;
-    if (!same && strcmp(name, "lr") != 0) status = cni_settings_changed(opt);
+    if (!same && !holds) status = cni_settings_changed(opt);
+    if (!same && !status) status = cni_group_write_beta(opt, g);
   }
   cn_args_free(changed);
   return status;

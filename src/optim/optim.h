@@ -24,7 +24,8 @@ typedef struct cni_memory {
 
 typedef struct cni_group {
   cn_args *args;  /* settings; of lr the tensor counts */
-  cn_tensor *lr;  /* float64, zero-dimensional, on the host */
+  cn_tensor *lr;  /* float64, zero-dimensional, on the host, as are ... */
+  cn_tensor *beta, *rest; /* ... the setting that schedules move besides (cls->cycled), and 1 - it; NULL: there is none */
   cn_tree *extra; /* a dictionary: what else PyTorch keeps in a group (foreach, initial_lr) */
   cni_memory *v;
   size_t n, cap;
@@ -33,7 +34,7 @@ typedef struct cni_group {
 /* The step of one parameter: what its class updates it from. */
 typedef struct cni_param_step {
   const cn_value *a; /* the group's settings: read them with cni_NAME_settings_of, all but lr */
-  cn_tensor *lr, *param, *grad;
+  cn_tensor *lr, *beta, *rest, *param, *grad; /* the first three are the group's */
   cni_memory *m;
   cn_optim *opt;
 } cni_param_step;
@@ -52,6 +53,7 @@ typedef struct cni_optim_class {
   bool whole_steps; /* PyTorch keeps the step count as a number, not as a tensor */
   const char *not_negative;        /* names of settings that must not be below 0 */
   bool betas;                      /* its setting betas has two numbers in [0, 1) */
+  const char *cycled;              /* momentum or betas: updates read it, or the first of them, from tensors; or NULL */
   int (*check)(const cn_value *a); /* what else settings must be: 0 or an error; may be NULL */
   int (*check_param)(cn_tensor *param);                     /* a parameter that joins; may be NULL */
   int (*begin)(cni_param_step *s);                          /* ... makes its state then, not in its first step */
@@ -86,6 +88,8 @@ bool cni_optim_decide(cn_optim *opt, cn_tensor *unless);
 int cni_scalars_to(cn_optim *opt, cn_device device);
 /* Compiled steps have such settings in them, and are captured again. 0 or an error. */
 int cni_settings_changed(cn_optim *opt);
+/* Writes what is set in args to beta and rest, which are made where they are not there yet. 0 or an error. */
+int cni_group_write_beta(const cn_optim *opt, cni_group *g);
 
 /* ---- the table of classes (classes.c) ---- */
 #define CNI_OPTIM_FAMILIES(X) \

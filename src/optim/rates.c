@@ -1,5 +1,5 @@
-/* rates.c: what sets an optimiser's rates on the host, in code that is captured: a call of the host, whose results are
- * the new rates.
+/* rates.c: what sets an optimiser's rates, and momenta that go round with them, on the host, in code that is captured: a
+ * call of the host, whose results are the new ones.
  *
  * Place in the flow: schedules that step while code is captured; cn_host_call below. Invariant: while a run goes on the
  * memory of a rate holds what it held when the run began: nodes may read it late; the run writes the new one at its
@@ -9,7 +9,7 @@
 
 #include "optim.h"
 
-enum { MOST_GROUPS = 64 };
+enum { MOST_GROUPS = 64, OF_GROUP = 3, MOST = MOST_GROUPS * OF_GROUP };
 
 typedef struct rates_call {
   cn_optim *opt;
@@ -25,38 +25,48 @@ static void drop(void *payload)
   cn_free(c, sizeof *c);
 }
 
-static double *memory_of(const cn_optim *opt, size_t group) { return cn_data(cn_optim_lr(opt, group)); }
+/* The numbers of all groups that are tensors, float64. Returns how many. */
+static size_t numbers_of(cn_tensor **numbers, const cn_optim *opt)
+{
+  size_t n = 0;
+  for (size_t i = 0; i < opt->ngroups; i++) {
+    cn_tensor *const own[OF_GROUP] = {opt->groups[i].lr, opt->groups[i].beta, opt->groups[i].rest};
+    for (int k = 0; k < OF_GROUP; k++)
+      if (own[k]) numbers[n++] = own[k];
+  }
+  return n;
+}
 
-/* in, out: the rates of all groups, float64. */
+/* in, out: those numbers. */
 static int call(cn_tensor *const *out, size_t nout, cn_tensor *const *in, size_t nin, void *payload)
 {
   const rates_call *c = payload;
-  double before[MOST_GROUPS];
-  if (nin != cn_optim_ngroups(c->opt) || nout != nin)
+  double before[MOST];
+  cn_tensor *numbers[MOST];
+  if (c->opt->ngroups > MOST_GROUPS || nin != numbers_of(numbers, c->opt) || nout != nin)
     return cn_err_set(CN_ERR_VALUE, "%s: has other groups than it had when it was captured", cn_optim_name(c->opt));
   for (size_t i = 0; i < nin; i++) {
-    before[i] = *memory_of(c->opt, i);
-    *memory_of(c->opt, i) = *(const double *)cn_data(in[i]);
+    double *memory = cn_data(numbers[i]);
+    before[i] = *memory;
+    *memory = *(const double *)cn_data(in[i]);
   }
   int status = c->fn(c->payload);
   for (size_t i = 0; i < nin; i++) {
-    *(double *)cn_data(out[i]) = *memory_of(c->opt, i);
-    *memory_of(c->opt, i) = before[i];
+    double *memory = cn_data(numbers[i]);
+    *(double *)cn_data(out[i]) = *memory;
+    *memory = before[i];
   }
   return status;
 }
 
 static int capture(cn_optim *opt, rates_call *c)
 {
-  cn_tensor *rates[MOST_GROUPS], *made[MOST_GROUPS];
-  cn_host_result results[MOST_GROUPS] = {{CN_F64, 0, {0}}};
-  size_t n = cn_optim_ngroups(opt);
-  for (size_t i = 0; i < n; i++) {
-    rates[i] = cn_optim_lr(opt, i);
-    results[i] = (cn_host_result){.dtype = CN_F64};
-  }
-  int status = cn_host_call(made, results, n, rates, n, call, c, .payload_free = drop, .name = "rates");
-  for (size_t i = 0; i < n && !status; i++) status = cn_copy_(rates[i], made[i]) ? CN_OK : cn_err();
+  cn_tensor *numbers[MOST], *made[MOST];
+  cn_host_result results[MOST] = {{CN_F64, 0, {0}}};
+  size_t n = numbers_of(numbers, opt);
+  for (size_t i = 0; i < n; i++) results[i] = (cn_host_result){.dtype = CN_F64};
+  int status = cn_host_call(made, results, n, numbers, n, call, c, .payload_free = drop, .name = "rates");
+  for (size_t i = 0; i < n && !status; i++) status = cn_copy_(numbers[i], made[i]) ? CN_OK : cn_err();
   return status;
 }
 

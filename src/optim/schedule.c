@@ -220,7 +220,7 @@ static bool cycles_momentum(const cn_schedule *s)
 /* Each run steps it where the captured code does. */
 static int step_captured(cn_schedule *s)
 {
-  if (cycles_momentum(s))
+  if (!cn_optim_cycles(s->opt) && cycles_momentum(s))
     return cn_err_set(CN_ERR_CAPTURE, "%s: changes the momentum, which is part of a captured step: step it outside",
                       s->cls->name);
   return cn_optim_call_for_rates(s->opt, step_in_run, s, NULL);

@@ -26,7 +26,7 @@ static int damped_update(cni_param_step *s, const cni_sgd_settings *a)
   cn_tensor *grad = a->maximize ? cn_neg(s->grad) : s->grad;
   if (a->weight_decay != 0) grad = cn_add(grad, cn_mul(s->param, cn_num(a->weight_decay)));
   if (!buffer || !blend || !grad) return cn_err();
-  int status = cn_sgd_update_(s->param, buffer, cn_mul(grad, blend), s->lr, a->momentum, 1);
+  int status = cn_sgd_update_(s->param, buffer, cn_mul(grad, blend), s->lr, s->beta, 1);
   return status || !cn_copy_(started, cn_num(1)) ? cn_err() : CN_OK;
 }
 
@@ -47,7 +47,7 @@ static int sgd_update(cni_param_step *s)
   if (a.dampening != 0) return damped_update(s, &a);
   cn_tensor *buffer = cni_state_like(s, MOMENTUM_BUFFER, 0);
   if (!buffer) return cn_err();
-  return cn_sgd_update_(s->param, buffer, s->grad, s->lr, a.momentum, 1, .weight_decay = a.weight_decay,
+  return cn_sgd_update_(s->param, buffer, s->grad, s->lr, s->beta, 1, .weight_decay = a.weight_decay,
                         .nesterov = a.nesterov, .maximize = a.maximize);
 }
 
@@ -58,6 +58,7 @@ static const cni_optim_class sgd = {
   .keys = "lr momentum dampening weight_decay nesterov maximize foreach=None differentiable=False fused=None",
   .states = {[MOMENTUM_BUFFER] = {"momentum_buffer", false}},
   .not_negative = "lr momentum weight_decay",
+  .cycled = "momentum",
   .check = sgd_check,
   .update = sgd_update,
   .skippable = sgd_skippable,

@@ -326,6 +326,7 @@ static int take_over(cn_optim *opt, cni_group *read)
     int status = cn_copy_from_data(g->lr, &lr, sizeof lr);
     if (status) return status;
     g->args = r->args, r->args = old.args;
+    if ((status = cni_group_write_beta(opt, g))) return status;
     g->extra = r->extra, r->extra = old.extra;
     for (size_t k = 0; k < g->n; k++)
       for (int j = 0; j < CNI_OPTIM_STATES; j++) {

@@ -310,24 +310,25 @@ static void updates_are_checked(void **state)
   cn_scope *s = cn_scope_begin();
   cn_tensor *p = cn_requires_grad(cn_ones(CN_SHAPE(4)), true), *buffer = cn_zeros(CN_SHAPE(4));
   cn_tensor *g = cn_ones(CN_SHAPE(4)), *lr = cn_full(NULL, 0, 0.5, .dtype = CN_F64);
-  refused(cn_sgd_update_(p, buffer, g, lr, 0.9, 1)); /* would have to record a gradient */
+  cn_tensor *beta = cn_full(NULL, 0, 0.9, .dtype = CN_F64), *none = cn_full(NULL, 0, 0, .dtype = CN_F64);
+  refused(cn_sgd_update_(p, buffer, g, lr, beta, 1)); /* would have to record a gradient */
   int saved = cn_no_grad_begin();
-  refused(cn_sgd_update_(NULL, buffer, g, lr, 0.9, 1));
-  refused(cn_sgd_update_(buffer, buffer, g, lr, 0.9, 1));
-  refused(cn_sgd_update_(p, cn_zeros(CN_SHAPE(3)), g, lr, 0.9, 1));
-  refused(cn_sgd_update_(p, cn_expand(cn_zeros(CN_SHAPE(1)), CN_SHAPE(4)), g, lr, 0.9, 1));
+  refused(cn_sgd_update_(NULL, buffer, g, lr, beta, 1));
+  refused(cn_sgd_update_(buffer, buffer, g, lr, beta, 1));
+  refused(cn_sgd_update_(p, cn_zeros(CN_SHAPE(3)), g, lr, beta, 1));
+  refused(cn_sgd_update_(p, cn_expand(cn_zeros(CN_SHAPE(1)), CN_SHAPE(4)), g, lr, beta, 1));
   cn_tensor *both = cn_zeros(CN_SHAPE(6));
-  refused(cn_sgd_update_(cn_slice(both, 0, 0, 4), cn_slice(both, 0, 2, 6), g, lr, 0.9, 1)); /* they overlap */
+  refused(cn_sgd_update_(cn_slice(both, 0, 0, 4), cn_slice(both, 0, 2, 6), g, lr, beta, 1)); /* they overlap */
   assert_true(cn_item(cn_sum(p)) == 4 && cn_item(cn_sum(buffer)) == 0 && cn_item(cn_sum(both)) == 0);
   uint64_t before = cn_tensor_version(p);
-  assert_int_equal(cn_sgd_update_(p, buffer, g, lr, 0.9, 1), 0);
+  assert_int_equal(cn_sgd_update_(p, buffer, g, lr, beta, 1), 0);
   assert_true(cn_item(cn_sum(p)) == 2 && cn_item(cn_sum(buffer)) == 4);
   assert_int_equal(cn_tensor_version(p), before + 1);
   /* A gradient that is the buffer itself, and one that overlaps the parameter. */
-  assert_int_equal(cn_sgd_update_(p, buffer, buffer, lr, 0.5, 1), 0);
+  assert_int_equal(cn_sgd_update_(p, buffer, buffer, lr, lr, 1), 0);
   assert_true(cn_item(cn_sum(buffer)) == 6 && cn_item(cn_sum(p)) == -1);
   cn_fill_(both, cn_num(1));
-  assert_int_equal(cn_sgd_update_(cn_slice(both, 0, 0, 4), buffer, cn_slice(both, 0, 2, 6), lr, 0, 1), 0);
+  assert_int_equal(cn_sgd_update_(cn_slice(both, 0, 0, 4), buffer, cn_slice(both, 0, 2, 6), lr, none, 1), 0);
   assert_true(cn_item(cn_sum(buffer)) == 4 && cn_item(cn_sum(both)) == 4);
   cn_no_grad_end(saved);
   assert_true(cn_needs_grad(p));

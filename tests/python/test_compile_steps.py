@@ -186,11 +186,11 @@ class StepsTest(unittest.TestCase):
         for p, q in zip(net.parameters(), other.parameters()):
             self.assertTrue(cairn.equal(p.grad, q.grad))
 
-    def loop(self, schedule, average):
+    def loop(self, schedule, average, optimiser=cairn.optim.AdamW):
         """A net with all that a training loop has; what steps, and what there is to compare and to save."""
         cairn.manual_seed(4)
         net = nn.Sequential(nn.Linear(6, 12), nn.BatchNorm1d(12), nn.ReLU(), nn.Dropout(0.2), nn.Linear(12, 3))
-        optimiser = cairn.optim.AdamW(net.parameters(), lr=0.01)
+        optimiser = optimiser(net.parameters(), lr=0.01)
         scaler = cairn.amp.GradScaler("cpu", init_scale=1e38, growth_interval=4)
         rates, averaged = schedule(optimiser), average(net)
 
@@ -215,6 +215,7 @@ class StepsTest(unittest.TestCase):
             "function": lambda o: sched.LambdaLR(o, lambda epoch: 1 / (1 + epoch)),
             "sequence": lambda o: sched.SequentialLR(o, [sched.LinearLR(o, 0.1, total_iters=5),
                                                          sched.CosineAnnealingLR(o, 40)], [5]),
+            "one cycle": lambda o: sched.OneCycleLR(o, 0.1, total_steps=60),  # of the momentum, too
         }
         averages = {"mean": swa.AveragedModel,
                     "exponential": lambda net: swa.AveragedModel(net, multi_avg_fn=swa.get_ema_multi_avg_fn(0.9),
@@ -241,17 +242,75 @@ class StepsTest(unittest.TestCase):
                         self.assertTrue(cairn.equal(fast(*batch), want))
                         scales.add(eager["scaler"].get_scale())
                     self.assertGreater(len(scales), 1)  # it overflowed
-                    self.assertEqual(compiler.stats(fast)["eager_calls"], 0)
+                    stats = compiler.stats(fast)
+                    self.assertEqual((stats["executables"], stats["eager_calls"]), (1, 0))
                     for key in ("net", "averaged"):
                         for a, b in zip(eager[key].state_dict().values(), parts[key].state_dict().values()):
                             self.assertTrue(cairn.equal(a, b))
                     self.assertEqual(eager["scaler"].state_dict(), parts["scaler"].state_dict())
                     self.assertEqual(eager["rates"].get_last_lr(), parts["rates"].get_last_lr())
-                    self.assertEqual(eager["optimiser"].param_groups[0]["lr"], parts["optimiser"].param_groups[0]["lr"])
+                    for name_of in ("lr", "betas"):
+                        self.assertEqual(*(p["optimiser"].param_groups[0][name_of] for p in (eager, parts)))
+
+    def test_momentum_that_goes_round(self):
+        """Outside of the step: settings that a step follows do not make it another."""
+        def run(how, make):
+            cairn.manual_seed(5)
+            net = nn.Linear(6, 3)
+            optimiser = make(net.parameters())
+            schedule = cairn.optim.lr_scheduler.CyclicLR(optimiser, 0.01, 0.1, step_size_up=3, cycle_momentum=True)
+
+            def step(x):
+                optimiser.zero_grad()
+                loss = net(x).square().sum()
+                loss.backward()
+                optimiser.step()
+                return loss
+            fast, x, losses = how(step), cairn.randn(4, 6), []
+            for _ in range(9):
+                losses.append(fast(x).item())
+                schedule.step()
+            return losses, fast
+        optim = cairn.optim
+        for make in (lambda p: optim.SGD(p, lr=0.01, momentum=0.9), lambda p: optim.Adam(p, lr=0.01, amsgrad=True),
+                     lambda p: optim.SGD(p, lr=0.01, momentum=0.9, nesterov=True), lambda p: optim.AdamW(p, lr=0.01)):
+            want, _ = run(lambda f: f, make)
+            have, fast = run(compiler.compile, make)
+            self.assertEqual(want, have)
+            self.assertEqual(compiler.stats(fast)["executables"], 1)
+
+    def test_settings_that_change_the_step(self):
+        """No momentum any more, the other form of a mean, the second of betas: the step is captured again."""
+        def run(how, make, changes):
+            cairn.manual_seed(6)
+            net = nn.Linear(6, 3)
+            optimiser = make(net.parameters())
+
+            def step(x):
+                optimiser.zero_grad()
+                loss = net(x).square().sum()
+                loss.backward()
+                optimiser.step()
+                return loss
+            fast, x, losses = how(step), cairn.randn(4, 6), []
+            for change in changes:
+                optimiser.param_groups[0].update(change)
+                losses += [fast(x).item() for _ in range(2)]
+            return losses, fast
+        optim = cairn.optim
+        for make, changes, programs in (
+                (lambda p: optim.SGD(p, lr=0.01, momentum=0.9), [{}, {"momentum": 0.0}, {"momentum": 0.5}], 3),
+                (lambda p: optim.SGD(p, lr=0.01, momentum=0.9), [{}, {"momentum": 0.8}, {"momentum": 0.5}], 1),
+                (lambda p: optim.Adam(p, lr=0.01), [{}, {"betas": (0.4, 0.999)}, {"betas": (0.8, 0.9)}], 3),
+                (lambda p: optim.Adam(p, lr=0.01), [{}, {"betas": (0.8, 0.999)}], 1)):
+            want, _ = run(lambda f: f, make, changes)
+            have, fast = run(compiler.compile, make, changes)
+            self.assertEqual(want, have)
+            self.assertLessEqual(compiler.stats(fast)["executables"], programs)
 
     def test_loops_that_cannot_be(self):
         step, parts = self.loop(lambda o: cairn.optim.lr_scheduler.OneCycleLR(o, 0.1, total_steps=20),
-                                cairn.optim.swa_utils.AveragedModel)
+                                cairn.optim.swa_utils.AveragedModel, cairn.optim.NAdam)
         with self.assertRaisesRegex(cairn.CaptureError, "momentum"):
             compiler.compile(step, fullgraph=True)(cairn.randn(8, 6), cairn.randint(0, 3, (8,)))
         self.assertEqual(parts["rates"].last_epoch, 0)

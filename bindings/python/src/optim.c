@@ -335,7 +335,14 @@ static PyObject *optim_call_for_rates(PyObject *self, PyObject *fn)
   Py_RETURN_NONE;
 }
 
+static PyObject *optim_cycles(PyObject *self, PyObject *ignored)
+{
+  (void)ignored;
+  return PyBool_FromLong(cn_optim_cycles(cnpy_opt(self)));
+}
+
 static PyMethodDef methods[] = {
+  {"cycles", optim_cycles, METH_NOARGS, "cycles()\n--\n\nDo captured steps follow a momentum that goes round?"},
   {"call_for_rates", optim_call_for_rates, METH_O, "call_for_rates(fn)\n--\n\nEach run of captured code calls it."},
   {"add", optim_add, METH_O, "add(params)\n--\n\nA group of these tensors; returns its number."},
   {"group", optim_group, METH_O, "group(i)\n--\n\nThe settings of a group; past the last, those of a new one."},

@@ -63,34 +63,35 @@ typedef struct cn_adam_rates_opts {
 CN_API int cn_adam_rates_with(cn_tensor **new_step, cn_tensor **new_step_size, cn_tensor **new_root,
                               cn_tensor **new_decay, cn_tensor *step, cn_tensor *step_size,
                               cn_tensor *bias_correction2_sqrt, cn_tensor *decay, cn_tensor *lr,
-                              double beta1, double beta2, const cn_adam_rates_opts *opts);
+                              cn_tensor *beta1, double beta2, const cn_adam_rates_opts *opts);
 /* The same, written into its first tensors. */
 CN_API int cn_adam_rates_inplace_with(cn_tensor *step, cn_tensor *step_size,
                                       cn_tensor *bias_correction2_sqrt, cn_tensor *decay,
-                                      cn_tensor *lr, double beta1, double beta2,
+                                      cn_tensor *lr, cn_tensor *beta1, double beta2,
                                       const cn_adam_rates_opts *opts);
 
 typedef struct cn_adam_update_opts {
   size_t size;
   const struct cn_guard *guard;
+  bool heavy; /* bool, default False */
   double weight_decay; /* float, default 0 */
   bool decoupled; /* bool, default False */
   bool maximize; /* bool, default False */
 } cn_adam_update_opts;
-/* A step of Adam; weight1 is 1 - beta1, weight2 is 1 - beta2. decoupled: param is multiplied by
- * decay first.
+/* A step of Adam; weight1 is 1 - beta1 (heavy: 0.5 or more), weight2 is 1 - beta2. decoupled:
+ * param is multiplied by decay first.
  * Results that are not wanted may be NULL. */
 CN_API int cn_adam_update_with(cn_tensor **new_param, cn_tensor **new_exp_avg,
                                cn_tensor **new_exp_avg_sq, cn_tensor *param, cn_tensor *exp_avg,
                                cn_tensor *exp_avg_sq, cn_tensor *grad, cn_tensor *step_size,
-                               cn_tensor *bias_correction2_sqrt, cn_tensor *decay, double weight1,
-                               double beta2, double weight2, double eps,
+                               cn_tensor *bias_correction2_sqrt, cn_tensor *decay,
+                               cn_tensor *weight1, double beta2, double weight2, double eps,
                                const cn_adam_update_opts *opts);
 /* The same, written into its first tensors. */
 CN_API int cn_adam_update_inplace_with(cn_tensor *param, cn_tensor *exp_avg, cn_tensor *exp_avg_sq,
                                        cn_tensor *grad, cn_tensor *step_size,
                                        cn_tensor *bias_correction2_sqrt, cn_tensor *decay,
-                                       double weight1, double beta2, double weight2, double eps,
+                                       cn_tensor *weight1, double beta2, double weight2, double eps,
                                        const cn_adam_update_opts *opts);
 
 typedef struct cn_adamax_update_opts {
@@ -152,6 +153,7 @@ CN_API cn_tensor *cn_advance_(cn_tensor *param, cn_tensor *direction, cn_tensor 
 typedef struct cn_amsgrad_update_opts {
   size_t size;
   const struct cn_guard *guard;
+  bool heavy; /* bool, default False */
   double weight_decay; /* float, default 0 */
   bool decoupled; /* bool, default False */
   bool maximize; /* bool, default False */
@@ -163,15 +165,15 @@ CN_API int cn_amsgrad_update_with(cn_tensor **new_param, cn_tensor **new_exp_avg
                                   cn_tensor *param, cn_tensor *exp_avg, cn_tensor *exp_avg_sq,
                                   cn_tensor *max_exp_avg_sq, cn_tensor *grad, cn_tensor *step_size,
                                   cn_tensor *bias_correction2_sqrt, cn_tensor *decay,
-                                  double weight1, double beta2, double weight2, double eps,
+                                  cn_tensor *weight1, double beta2, double weight2, double eps,
                                   const cn_amsgrad_update_opts *opts);
 /* The same, written into its first tensors. */
 CN_API int cn_amsgrad_update_inplace_with(cn_tensor *param, cn_tensor *exp_avg,
                                           cn_tensor *exp_avg_sq, cn_tensor *max_exp_avg_sq,
                                           cn_tensor *grad, cn_tensor *step_size,
                                           cn_tensor *bias_correction2_sqrt, cn_tensor *decay,
-                                          double weight1, double beta2, double weight2, double eps,
-                                          const cn_amsgrad_update_opts *opts);
+                                          cn_tensor *weight1, double beta2, double weight2,
+                                          double eps, const cn_amsgrad_update_opts *opts);
 
 /* as_strided of an input that has these strides and this offset itself: what as_strided records. */
 CN_API cn_tensor *cn_as_strided_from(cn_tensor *input, const int64_t *size, size_t nsize,
@@ -837,10 +839,10 @@ typedef struct cn_sgd_update_opts {
  * Results that are not wanted may be NULL. */
 CN_API int cn_sgd_update_with(cn_tensor **new_param, cn_tensor **new_buffer, cn_tensor *param,
                               cn_tensor *momentum_buffer, cn_tensor *grad, cn_tensor *lr,
-                              double momentum, double blend, const cn_sgd_update_opts *opts);
+                              cn_tensor *momentum, double blend, const cn_sgd_update_opts *opts);
 /* The same, written into its first tensors. */
 CN_API int cn_sgd_update_inplace_with(cn_tensor *param, cn_tensor *momentum_buffer, cn_tensor *grad,
-                                      cn_tensor *lr, double momentum, double blend,
+                                      cn_tensor *lr, cn_tensor *momentum, double blend,
                                       const cn_sgd_update_opts *opts);
 
 /* sigmoid(input + other): a gate of a GRU. */

@@ -296,6 +296,9 @@ class Native(Optimizer):
         """Captured steps note the settings that they read, in C; here it is which tensors are rates."""
         return tuple(_number_of(group["lr"]) for group in self.param_groups if isinstance(group.get("lr"), Tensor))
 
+    def _cycles(self) -> bool:
+        return self._core.cycles()
+
     def _rates_push(self) -> _C.OptimBase:
         self._sync()
         return self._core

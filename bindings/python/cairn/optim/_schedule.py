@@ -187,7 +187,7 @@ class LRScheduler:
 
     def _step_in_runs(self, epoch: float | None) -> None:
         for part in [self, *getattr(self, "_schedulers", ())]:
-            if getattr(part, "cycle_momentum", False):
+            if getattr(part, "cycle_momentum", False) and not self.optimizer._cycles():
                 raise _C.CaptureError("%s: changes the momentum, which is part of a captured step: step it outside"
                                       % type(part).__name__)
         self.optimizer._rates_push().call_for_rates(functools.partial(self.step, epoch))

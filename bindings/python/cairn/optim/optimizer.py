@@ -271,6 +271,10 @@ class Optimizer:
         return tuple((name, value if isinstance(value, (int, float, str, tuple)) else id(value))
                      for group in self.param_groups for name, value in group.items() if name != "params")
 
+    def _cycles(self) -> bool:
+        """Does a captured step follow a momentum that goes round?"""
+        return False
+
     def _rates_push(self) -> _C.OptimBase:
         """The optimiser of the library that has these rates and parameters, up to date."""
         if self._shadow is None:
