@@ -30,8 +30,8 @@ CN_API int cn_optim_set(cn_optim *opt, size_t group, const char *name, double va
 /* ... one that is a list or a word: cn_optim_set_value(opt, 1, "betas", cn_v_floats(betas, 2)). */
 CN_API int cn_optim_set_value(cn_optim *opt, size_t group, const char *name, cn_value value);
 CN_API cn_tensor *cn_optim_lr(const cn_optim *opt, size_t group); /* float64, zero-dimensional; borrowed */
-/* Do captured steps follow the setting that schedules move besides the rate (momentum, the first of betas), so that they
- * need not be captured again for it? Those of SGD, Adam and AdamW do. */
+/* Do captured steps follow the setting that schedules move besides the rate (momentum, the first of betas), so that
+ * they need not be captured again for it? Those of SGD, Adam and AdamW do. */
 CN_API bool cn_optim_cycles(const cn_optim *opt);
 /* While code is captured: fn, which may set the optimiser's rates, is called whenever the graph runs, at this place;
  * code behind it reads the new ones. payload_free (may be NULL): when the graph goes. Schedules step so. */

@@ -3,8 +3,9 @@
  *
  * An update is a pointwise program with several results (the rules of update_rules.inc); its in-place form writes
  * result i over input i. Parameters, states and gradients have one shape; what is the same for all elements but differs
- * from step to step (rates, momenta that go round, bias corrections) is a zero-dimensional tensor, so that a captured update takes the present
- * value. Weights that make up 1 are attributes of their own, computed by the caller in double precision. */
+ * from step to step (rates, momenta that go round, bias corrections) is a zero-dimensional tensor, so that a captured
+ * update takes the present value. Weights that make up 1 are arguments of their own, computed by the caller in double
+ * precision. */
 #include "update.h"
 
 #include <cairn/ops.h>
@@ -138,14 +139,15 @@ const cn_op cni_update_ops[] = {
           "multiplied by decay first.",
    .version = 2, UPDATE(adam_update)},
   {.sig = "amsgrad_update(Tensor param, Tensor exp_avg, Tensor exp_avg_sq, Tensor max_exp_avg_sq, Tensor grad, "
-          "Tensor step_size, Tensor bias_correction2_sqrt, Tensor decay, Tensor weight1, *, float beta2, float weight2, "
-          "float eps, bool heavy=False, float weight_decay=0, bool decoupled=False, bool maximize=False) -> (Tensor new_param, "
-          "Tensor new_exp_avg, Tensor new_exp_avg_sq, Tensor new_max_exp_avg_sq) ; internal inplace",
+          "Tensor step_size, Tensor bias_correction2_sqrt, Tensor decay, Tensor weight1, *, float beta2, "
+          "float weight2, float eps, bool heavy=False, float weight_decay=0, bool decoupled=False, "
+          "bool maximize=False) -> (Tensor new_param, Tensor new_exp_avg, Tensor new_exp_avg_sq, "
+          "Tensor new_max_exp_avg_sq) ; internal inplace",
    .doc = "A step of Adam that divides by the largest second moment so far.",
    .version = 2, UPDATE(amsgrad_update)},
   {.sig = "adam_rates(Tensor step, Tensor step_size, Tensor bias_correction2_sqrt, Tensor decay, Tensor lr, "
-          "Tensor beta1, *, float beta2, float weight_decay=0) -> (Tensor new_step, Tensor new_step_size, Tensor new_root, "
-          "Tensor new_decay) ; internal inplace",
+          "Tensor beta1, *, float beta2, float weight_decay=0) -> (Tensor new_step, Tensor new_step_size, "
+          "Tensor new_root, Tensor new_decay) ; internal inplace",
    .doc = "Counts a step of Adam, and gives lr / (1 - beta1^step), sqrt(1 - beta2^step) and 1 - lr * weight_decay.",
    .version = 2, UPDATE(adam_rates)},
   {.sig = "scale_update(Tensor scale, Tensor good, Tensor found, *, float growth, float backoff, float interval) -> "

@@ -35,7 +35,8 @@ static int update(cni_param_step *s, const cni_adam_settings *a)
                               .heavy = heavy, .weight_decay = decay, .decoupled = a->decoupled_weight_decay,
                               .maximize = a->maximize);
   return cn_adam_update_(s->param, m, v, s->grad, size, root, keep, s->rest, beta[1], 1 - beta[1], a->eps,
-                         .heavy = heavy, .weight_decay = decay, .decoupled = a->decoupled_weight_decay, .maximize = a->maximize);
+                         .heavy = heavy, .weight_decay = decay, .decoupled = a->decoupled_weight_decay,
+                         .maximize = a->maximize);
 }
 
 #define STATES \

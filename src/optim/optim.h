@@ -25,7 +25,7 @@ typedef struct cni_memory {
 typedef struct cni_group {
   cn_args *args;  /* settings; of lr the tensor counts */
   cn_tensor *lr;  /* float64, zero-dimensional, on the host, as are ... */
-  cn_tensor *beta, *rest; /* ... the setting that schedules move besides (cls->cycled), and 1 - it; NULL: there is none */
+  cn_tensor *beta, *rest; /* ... the setting that schedules move besides (cls->cycled), and 1 - it; NULL: none is */
   cn_tree *extra; /* a dictionary: what else PyTorch keeps in a group (foreach, initial_lr) */
   cni_memory *v;
   size_t n, cap;

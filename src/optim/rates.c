@@ -1,5 +1,5 @@
-/* rates.c: what sets an optimiser's rates, and momenta that go round with them, on the host, in code that is captured: a
- * call of the host, whose results are the new ones.
+/* rates.c: what sets an optimiser's rates, and momenta that go round with them, on the host, in code that is captured:
+ * a call of the host, whose results are the new ones.
  *
  * Place in the flow: schedules that step while code is captured; cn_host_call below. Invariant: while a run goes on the
  * memory of a rate holds what it held when the run began: nodes may read it late; the run writes the new one at its
