@@ -1,5 +1,5 @@
 /* machine.c: the limits of the machine itself, measured in the same run as everything else: how many
- * f32 multiply-adds it can do and how fast it can copy memory.
+ * f32 multiply-adds it can do, with the instruction set that is measured, and how fast it can copy memory.
  *
  * Invariant: the fma kernel keeps twelve independent sums in registers, enough to cover the latency of
  * two units, and touches no memory; nothing that computes in f32 vectors can be faster. The threads live as
@@ -130,7 +130,9 @@ int main(int argc, char **argv)
   if (threads > MAX_THREADS) threads = MAX_THREADS;
 #if defined(__x86_64__)
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) fma_kernel = fma_256, lanes = 8;
-  if (__builtin_cpu_supports("avx512f")) fma_kernel = fma_512, lanes = 16;
+  const char *isa = getenv("CAIRN_ISA"); /* what the other sides may use at most */
+  int capped = isa && strcmp(isa, "avx512") != 0;
+  if (__builtin_cpu_supports("avx512f") && !capped) fma_kernel = fma_512, lanes = 16;
 #endif
   start_threads();
   const struct bench_work works[] = {
