@@ -156,7 +156,7 @@ FN void statistics(const words *x, const linear_job &p, f32 each, f32 &mean, f32
   block_sums<0>(sum, squares);
   sum *= each;
   mean = p.norm == NORM_LAYER ? center + sum : 0;
-  squares = squares * each - (p.norm == NORM_LAYER ? sum * sum : 0);
+  squares = larger(squares * each - (p.norm == NORM_LAYER ? sum * sum : 0), 0.0f);
   if (sizeof(T0) > 2 && p.norm == NORM_LAYER) {
     squares = 0;
 #pragma unroll
