@@ -15,7 +15,7 @@ import subprocess
 import sys
 import time
 
-MODES = {"compile": None, "autotune": "max-autotune"}  # of torch.compile
+MODES = {"compile": None, "autotune": "max-autotune"}  # of torch.compile; resnet.py has them, too
 
 
 def train(who, batch):

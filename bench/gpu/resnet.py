@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 
-MODES = {"compile": None, "autotune": "max-autotune"}  # of torch.compile, for training
+from gpt import MODES
 
 
 def network(name, m):
@@ -44,7 +44,8 @@ def training(name, m, compiled, net, x):
 
 def inference(name, m, compiled, net, x):
     net.eval()
-    run = m.compile(net, **({"mode": MODES[compiled] or "reduce-overhead"} if name == "torch" else {})) if compiled else net
+    mode = {"mode": MODES[compiled] or "reduce-overhead"} if compiled and name == "torch" else {}
+    run = m.compile(net, **mode) if compiled else net
 
     def step(x):
         with m.no_grad():
