@@ -162,10 +162,17 @@ void cni_depends_free(cni_gdepends *d)
   *d = (cni_gdepends){0};
 }
 
+uint64_t cni_depend_now(const cn_tensor *t, cni_depend_kind kind)
+{
+  if (kind == CNI_DEPEND_NONE) return 0;
+  if (kind == CNI_DEPEND_NUMBER) return *(const uint64_t *)t->d.data;
+  return atomic_load_explicit(&t->storage->version, memory_order_relaxed);
+}
+
 bool cni_depends_hold(const cni_gdepends *d)
 {
   for (size_t i = 0; i < d->n; i++)
-    if (atomic_load_explicit(&d->v[i].tensor->storage->version, memory_order_relaxed) != d->v[i].version) return false;
+    if (cni_depend_now(d->v[i].tensor, d->v[i].kind) != d->v[i].then) return false;
   return true;
 }
 

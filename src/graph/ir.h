@@ -134,10 +134,12 @@ typedef struct cni_types {
   size_t n, cap;
 } cni_types;
 
-/* What numbers in the graph follow from (cn_trace_depends). */
+/* What the graph follows from besides its inputs (cn_trace_depends, cn_trace_reads, cn_trace_sets). */
+typedef enum cni_depend_kind { CNI_DEPEND_VERSION, CNI_DEPEND_NUMBER, CNI_DEPEND_NONE } cni_depend_kind;
 typedef struct cni_gdepend {
   cn_tensor *tensor; /* owned */
-  uint64_t version;  /* of its memory, when it was traced */
+  cni_depend_kind kind; /* NONE: the function set it before it read it */
+  uint64_t then;        /* the version of its memory when it was traced, or what the number was */
 } cni_gdepend;
 typedef struct cni_gdepends {
   cni_gdepend *v;
@@ -145,6 +147,7 @@ typedef struct cni_gdepends {
 } cni_gdepends;
 void cni_depends_free(cni_gdepends *d);
 bool cni_depends_hold(const cni_gdepends *d); /* are they as they were? */
+uint64_t cni_depend_now(const cn_tensor *t, cni_depend_kind kind);
 
 struct cn_graph {
   cni_gvalue *values;

@@ -114,17 +114,23 @@ cn_graph *cni_trace_end(cni_capture *cap, int status)
   return NULL;
 }
 
-int cn_trace_depends(cn_tensor *t)
+/* The first that is said of a tensor holds. What branches and loops depend on, the whole graph does. */
+static int depend(cn_tensor *t, cni_depend_kind kind)
 {
   cni_capture *cap = cni_capturing();
   if (!cap) return CN_OK;
+  while (cap->outer) cap = cap->outer;
   cni_gdepends *d = &cap->g->depends;
   for (size_t i = 0; i < d->n; i++)
     if (d->v[i].tensor == t) return CN_OK;
   if (cni_grow((void **)&d->v, &d->cap, d->n + 1, sizeof *d->v)) return CN_ERR_MEMORY;
-  d->v[d->n++] = (cni_gdepend){cni_tensor_keep(t), atomic_load_explicit(&t->storage->version, memory_order_relaxed)};
+  d->v[d->n++] = (cni_gdepend){cni_tensor_keep(t), kind, cni_depend_now(t, kind)};
   return CN_OK;
 }
+
+int cn_trace_depends(cn_tensor *t) { return depend(t, CNI_DEPEND_VERSION); }
+int cn_trace_reads(cn_tensor *number) { return depend(number, CNI_DEPEND_NUMBER); }
+int cn_trace_sets(cn_tensor *number) { return depend(number, CNI_DEPEND_NONE); }
 
 void *cn_trace_pause(void)
 {

@@ -5,6 +5,8 @@
 #include "module.h"
 
 #include <cairn/autograd.h>
+#include <cairn/ext/graph.h>
+#include <cairn/ext/op.h>
 #include <cairn/graph.h>
 #include <cairn/kw.h>
 #include <stdio.h>
@@ -91,6 +93,7 @@ void cn_module_release(cn_module *m)
     cn_string_free(i->children[k].name);
   }
   cn_args_free(i->args);
+  cn_release(i->mode);
   cn_free(i->slots, i->slots_cap * sizeof *i->slots);
   cn_free(i->children, i->children_cap * sizeof *i->children);
   cn_free(m->data, m->cls->data_size);
@@ -342,6 +345,35 @@ static int run_hooked(cni_module *m, cn_module_call *call)
   return status;
 }
 
+/* ---- modes, which graphs depend on ---- */
+
+/* The mode as a number that graphs can depend on; NULL with the error set. */
+static cn_tensor *mode_of(cni_module *m)
+{
+  cn_tensor *known = atomic_load(&m->mode);
+  if (known) return known;
+  void *capture = cn_trace_pause();
+  cn_scope *s = cn_scope_begin();
+  cn_tensor *made = cn_keep(cn_int(m->training));
+  if (made && !atomic_compare_exchange_strong(&m->mode, &known, made)) { /* another thread was faster */
+    cn_release(made);
+    made = known;
+  }
+  cn_scope_end(s);
+  cn_trace_resume(capture);
+  return made;
+}
+
+void cni_set_training(cn_module *module, bool on)
+{
+  cni_module *m = cni_m(module);
+  cn_tensor *mode = cn_tracing() ? mode_of(m) : atomic_load(&m->mode);
+  if (mode) (void)cn_trace_sets(mode); /* an error stays pending, and ends the capture */
+  m->training = on;
+  if (mode) *(int64_t *)cn_desc_of(mode)->data = on;
+  if (module->cls->changed) module->cls->changed(module);
+}
+
 /* ---- names for graphs ---- */
 
 typedef struct search {
@@ -360,6 +392,8 @@ int cn_module_scope_begin(cn_module *m)
 {
   search s = {.module = m};
   if (!cn_tracing()) return -1;
+  cn_tensor *mode = mode_of(cni_m(m));
+  if (!mode || cn_trace_reads(mode)) return cn_err();
   cn_module *around = (cn_module *)(uintptr_t)cn_trace_scope_owner();
   if (around && cn_module_visit(around, compare_path, &s)) return cn_err();
   int scope = cn_trace_scope_begin(s.path ? s.path : "", m->cls->name, m);

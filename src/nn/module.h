@@ -55,6 +55,7 @@ typedef struct cni_module {
   const cni_class *entry;
   _Atomic int refs;
   bool training;
+  _Atomic(cn_tensor *) mode; /* training, for programs that depend on it and may outlive it; NULL: none does */
   cn_args *args;
   void *object;           /* another language's */
   cn_module_hook forward; /* instead of the class's; NULL: that */
@@ -71,6 +72,7 @@ typedef struct cni_module {
 
 static inline cni_module *cni_m(const cn_module *m) { return (cni_module *)(uintptr_t)m; }
 
+void cni_set_training(cn_module *m, bool on); /* module.c: its own mode */
 const char *cni_module_shown(const cn_module *m); /* object.c: the name that is printed */
 
 /* module.c */

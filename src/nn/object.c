@@ -115,8 +115,7 @@ int cn_module_set_arg(cn_module *module, const char *name, cn_value value)
 
 void cn_module_set_training(cn_module *m, bool on)
 {
-  cni_m(m)->training = on;
-  if (m->cls->changed) m->cls->changed(m);
+  cni_set_training(m, on);
 }
 
 char *cn_module_describe(const cn_module *m)

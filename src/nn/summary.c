@@ -114,13 +114,6 @@ static int run(table *t, cn_tensor *const *in, size_t n)
   return status;
 }
 
-/* One module's mode, without those below it. */
-static void set_mode(cn_module *m, bool training)
-{
-  cni_m(m)->training = training;
-  if (m->cls->changed) m->cls->changed(m);
-}
-
 /* Evaluation mode and hooks around the run; taking them back cannot fail. */
 static int observe(table *t, cn_tensor *const *in, size_t n)
 {
@@ -129,11 +122,11 @@ static int observe(table *t, cn_tensor *const *in, size_t n)
     row *r = &t->rows[i];
     if (!r->again && (r->hook = cn_module_hook_after(r->module, note, r, NULL)) < 0) status = (int)r->hook;
   }
-  for (size_t i = 0; i < t->n; i++) set_mode(t->rows[i].module, false);
+  for (size_t i = 0; i < t->n; i++) cni_set_training(t->rows[i].module, false);
   if (!status) status = run(t, in, n);
   for (size_t i = 0; i < t->n; i++) {
     if (t->rows[i].hook > 0) cn_module_hook_remove(t->rows[i].module, t->rows[i].hook);
-    set_mode(t->rows[i].module, t->rows[i].training);
+    cni_set_training(t->rows[i].module, t->rows[i].training);
   }
   return status;
 }

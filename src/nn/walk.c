@@ -177,8 +177,7 @@ int cn_module_set(cn_module *m, const char *path, cn_tensor *t)
 static int set_mode(cn_module *m, const char *path, void *payload)
 {
   (void)path;
-  cni_m(m)->training = *(const bool *)payload;
-  if (m->cls->changed) m->cls->changed(m);
+  cni_set_training(m, *(const bool *)payload);
   return CN_OK;
 }
 

@@ -489,6 +489,65 @@ static void test_settings_of_an_optimiser(void **state)
   trainer_free(&both[1]);
 }
 
+/* ---- modes ---- */
+
+static int forward_only(cn_compile_call *k)
+{
+  k->outputs[0] = cn_forward(((trainer *)k->payload)->net, k->inputs[0]);
+  k->noutputs = 1;
+  return cn_err();
+}
+
+static int forward_both(cn_compile_call *k)
+{
+  cn_module *net = ((trainer *)k->payload)->net;
+  cn_module_train(net, true);
+  cn_tensor *noisy = cn_forward(net, k->inputs[0]);
+  cn_module_train(net, false);
+  k->outputs[0] = cn_sub(noisy, cn_forward(net, k->inputs[0]));
+  k->noutputs = 1;
+  return cn_err();
+}
+
+static int forward_row(cn_tensor **out, size_t *nout, cn_tensor *const *in, size_t nin, void *net)
+{
+  out[0] = cn_forward(net, in[0]);
+  *nout = nin;
+  return cn_err();
+}
+
+static int forward_rows(cn_compile_call *k)
+{
+  k->noutputs = 1;
+  return cn_map(k->outputs, &k->noutputs, k->inputs, 1, forward_row, ((trainer *)k->payload)->net);
+}
+
+/* A program is for the modes that modules had, whoever set them; not for those that the function sets itself. */
+static void test_modes(void **state)
+{
+  (void)state;
+  const cn_compile_fn fns[] = {forward_only, forward_rows, forward_both};
+  for (int which = 0; which < 3; which++) {
+    trainer t = trainer_new(0);
+    cn_compiled *c = cn_compile(fns[which], .fullgraph = true);
+    for (int i = 0; i < 24; i++) {
+      cn_scope *s = cn_scope_begin();
+      cn_tensor *x = cn_randn(CN_SHAPE(8, 12)), *want;
+      cn_compile_call k = {.inputs = &x, .ninputs = 1, .outputs = &want, .noutputs = 1, .payload = &t};
+      cn_module_train(t.net, i % 2);
+      cn_seed((uint64_t)i);
+      assert_int_equal(fns[which](&k), 0);
+      cn_module_train(t.net, i % 2);
+      cn_seed((uint64_t)i);
+      assert_same(want, call(c, &t, &x, 1));
+      cn_scope_end(s);
+    }
+    assert_int_equal(stats_of(c).executables, which < 2 ? 2 : 1);
+    cn_compiled_free(c);
+    trainer_free(&t);
+  }
+}
+
 /* ---- gradients that come in pieces ---- */
 
 /* What is cut along a permuted dim and used up; besides, rows that overlap, one that is used alone, and the whole. */
@@ -544,6 +603,7 @@ int main(void)
     TEST(test_what_the_function_adds_to_the_key), TEST(test_branches_run_as_they_are),
     TEST(test_inlined_in_a_capture), TEST(test_gradients_of_input_leaves), TEST(test_gradients_of_gradients),
     TEST(test_explain), TEST(test_gradients_in_pieces), TEST(test_numbers), TEST(test_settings_of_an_optimiser),
+    TEST(test_modes),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -217,6 +217,10 @@ CN_API int cn_graph_infer(cn_graph_value *outputs, const cn_graph *graph, const 
  * they change. A compiled function is then captured again (cn_compile); a graph of cn_trace stays as it is. Where
  * nothing is traced it does nothing. 0 or CN_ERR_MEMORY. */
 CN_API int cn_trace_depends(cn_tensor *t);
+/* The same of a number that cn_int made: what is recorded holds whenever it is what it is now. sets: the function sets
+ * it itself, so that from here on what it was before does not matter. */
+CN_API int cn_trace_reads(cn_tensor *number);
+CN_API int cn_trace_sets(cn_tensor *number);
 
 /* ---- lifting ---- */
 /* Folds calls of ops that are made of others back into one node each, where nothing inside is used outside: the
