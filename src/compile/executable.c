@@ -148,10 +148,13 @@ static bool is_outside(const capturing *c, cn_tensor *t)
   return c->known.leaves && cn_needs_grad(t) && cn_is_leaf(t);
 }
 
+/* Does a gradient go through it? Also where gradients are off: the function may switch them on. */
+static bool carries_history(cn_tensor *t) { return cn_needs_grad(t) && !cni_state()->inference; }
+
 static int begin_input(capturing *c, cn_tensor *t, size_t i)
 {
   if (!(c->handles[i] = cni_trace_input(&c->cap, &t->d))) return cn_err();
-  if (cni_state()->no_grad || !cn_needs_grad(t)) return CN_OK;
+  if (!carries_history(t)) return CN_OK;
   if (!cn_is_leaf(t)) return cni_function_begin(c->handles[i], &computed_outside);
   return cn_requires_grad(c->handles[i], true) ? CN_OK : cn_err();
 }
@@ -162,7 +165,7 @@ static int check_histories(const capturing *c, const cn_compile_call *call)
   for (size_t i = 0; i < call->ninputs; i++) {
     cn_tensor *t = c->handles[i];
     if (!t || t == call->inputs[i]) continue;
-    bool had = cn_needs_grad(call->inputs[i]) && !cn_is_leaf(call->inputs[i]) && !cni_state()->no_grad;
+    bool had = carries_history(call->inputs[i]) && !cn_is_leaf(call->inputs[i]);
     if (had ? !cni_function_begins(t, &computed_outside) : !cn_is_leaf(t))
       return cni_fail(CN_ERR_CAPTURE, "compile: input %zu is changed in place, and gradients flow through that", i);
     if (cn_needs_grad(t) && !cn_needs_grad(call->inputs[i]))
@@ -232,7 +235,6 @@ static bool input_has_gradient(const capturing *c)
 /* Do results carry gradients that the caller may ask for? A function that went backward by itself has had them. */
 static bool carries_gradients(const capturing *c)
 {
-  if (cni_state()->no_grad) return false;
   for (size_t i = 0; i < c->cap.nleaves; i++)
     if (c->cap.leaves[i].touched) return false;
   for (size_t i = 0; i < c->call.noutputs; i++)
@@ -301,6 +303,9 @@ static int run_backward(capturing *c, cn_tensor **wanted, cn_tensor **grads)
 static int add_backward(capturing *c)
 {
   cni_executable *p = c->p;
+  if (cni_state()->no_grad)
+    return cni_fail(CN_ERR_CAPTURE, "compile: gradients are off where it is called, and on inside, so that results "
+                                    "carry some");
   if (p->noutputs > MOST_OUTPUTS)
     return cni_fail(CN_ERR_CAPTURE, "compile: more than %d results of which some carry gradients", MOST_OUTPUTS);
   int status = keep_leaves(c);

@@ -200,6 +200,37 @@ class CompileTest(unittest.TestCase):
                 self.assertEqual(fast(x).dtype, net(x).dtype)
         self.assertEqual(compiler.stats(fast)["eager_calls"], 0)
 
+    def test_gradients_that_are_switched_on_inside(self):
+        def history(x, w):
+            with cairn.enable_grad():
+                return x * w
+
+        def backward(x, w):
+            with cairn.enable_grad():
+                y = (x * w).exp().sum()
+                y.backward()
+            return y.detach()
+        x, w = cairn.randn(3, requires_grad=True), nn.Parameter(cairn.randn(3))
+        for f, captured in ((history, False), (backward, True)):
+            for inputs in ((x, w), (x * 1, w)) if f is history else ((x, w),):
+                fast, grads = compiler.compile(f, fullgraph=captured), []
+                for g in (f, fast, fast):
+                    x.grad = w.grad = None
+                    with cairn.no_grad(), warnings.catch_warnings():
+                        warnings.simplefilter("ignore")
+                        y = g(*inputs)
+                    self.assertEqual(y.requires_grad, f is history)
+                    if f is history:
+                        y.sum().backward(retain_graph=True)
+                    grads.append((x.grad, w.grad))
+                for have in grads[1:]:
+                    self.assertSame(have[0], grads[0][0])
+                    self.assertSame(have[1], grads[0][1])
+        fast = compiler.compile(lambda x: (x * 2).exp(), fullgraph=True)
+        with cairn.no_grad():
+            self.assertFalse(fast(x).requires_grad)
+            self.assertFalse(fast(x * 1).requires_grad)
+
     def test_what_is_outside(self):
         net, factor = nn.Linear(3, 3), 2
 
