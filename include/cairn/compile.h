@@ -3,11 +3,12 @@
  *
  * A call's kind is its key: types, sizes, memory order and devices of the inputs, which of them share memory and which
  * want gradients; of numbers (cn_num) the value, but of floats only where the function asks for it: others are inputs
- * like tensors; gradient mode, autocast, default type and device; and what the function itself adds to the key. Each
- * kind has a program of its own. What else the function reads is baked in. A function may be a forward pass, whose
- * results carry gradients as usual, or a whole training step: forward, backward, update. Sizes that depend on data
- * (nonzero) are found by each run; the function is then captured several times in one call, at sizes of the library's
- * choice (cn_trace_dynamic), and a run that finds a size for which its program does not hold is a call of the function.
+ * like tensors; gradient mode, autocast, default type and device; modes of the modules that are called; and what the
+ * function itself adds to the key. Each kind has a program of its own. What else the function reads is baked in. A
+ * function may be a forward pass, whose results carry gradients as usual, or a whole training step: forward, backward,
+ * update. Sizes that depend on data (nonzero) are found by each run; the function is then captured several times in one
+ * call, at sizes of the library's choice (cn_trace_dynamic), and a run that finds a size for which its program does not
+ * hold is a call of the function.
  *
  *     static int step(cn_compile_call *call)
  *     {

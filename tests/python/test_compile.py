@@ -1,6 +1,7 @@
 """cairn.compile: functions and modules compute what they compute as they are, to the bit; one program for each kind of
 call; what cannot be captured runs as it is."""
 import copy
+import dataclasses
 import json
 import math
 import os
@@ -495,6 +496,98 @@ class CompileTest(unittest.TestCase):
         self.assertEqual(fast(cairn.zeros(2)).tolist(), [1, 1])
         self.assertEqual(net.last.tolist(), [0, 0])
         self.assertEqual(compiler.stats(fast)["eager_calls"], 2)
+
+    def test_what_a_capture_changed_is_taken_back(self):
+        """A call that cannot be captured runs as it is, from where things stood."""
+        class Plain:
+            pass
+        plain, kept, by_name, total, whole = Plain(), [], {}, cairn.zeros(2), cairn.ones(3)
+        plain.state, plain.log = cairn.zeros(2), []
+
+        def in_an_object(x):
+            plain.state = plain.state + x
+            plain.log.append(plain.state)
+            return plain.state * 2
+
+        def in_containers(x):
+            kept.append(x * 2)
+            by_name["y"] = kept[-1] + by_name.get("y", 0)
+            return by_name["y"]
+
+        def in_a_variable(x):
+            nonlocal total
+            total = total + x
+            return total * 2
+
+        def of_an_argument(thing, x):
+            thing.state = thing.state + x
+            return thing.state
+
+        def reads(x, a):
+            by_name["reads"] = by_name.get("reads", 0) + 1
+            return x if a > 0.5 else x * a
+        x = cairn.ones(2)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for i in (1, 2, 3):
+                for f in (in_an_object, in_containers, in_a_variable):
+                    with self.subTest(f.__name__, i=i):
+                        self.assertEqual(compiler.compile(f)(x).tolist(), [2 * i, 2 * i])
+        self.assertEqual([one.tolist() for one in plain.log], [[1, 1], [2, 2], [3, 3]])
+        self.assertEqual([len(kept), total.tolist()], [3, [3, 3]])
+        fast = compiler.compile(of_an_argument)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for i in (4, 5):
+                self.assertEqual(fast(plain, x).tolist(), [i, i])
+        self.assertSame(compiler.compile(reads)(whole, 0.75), whole)
+        self.assertEqual(by_name["reads"], 1)
+
+    def test_arguments_that_are_changed(self):
+        @dataclasses.dataclass
+        class State:
+            h: cairn.Tensor
+            steps: int = 0
+
+        def appends(x, several):
+            several.append(x * 2)
+            return x + 1
+
+        def pops(batch):
+            y = batch.pop("y")
+            batch["z"] = batch["x"] - y
+            return y * 2
+
+        def branches(batch):
+            batch["z"] = batch["x"] * 2
+            return batch if batch["x"].sum() > 0 else None
+
+        def moves(state, x):
+            state.h, state.steps = state.h + x, state.steps + 1
+            return state.h * 2
+
+        def written(several):  # tensors may be
+            several[0] += 1
+            return several[0] * 2
+        x = cairn.arange(3.0)
+        makers = {appends: lambda: (x, []), pops: lambda: ({"x": x, "y": x + 1},), branches: lambda: ({"x": x},),
+                  moves: lambda: (State(cairn.zeros(3)), x), written: lambda: ([cairn.zeros(3)],)}
+        for f, make in makers.items():
+            with self.subTest(f.__name__), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                fast = compiler.compile(f)
+                for _ in range(2):
+                    want, have = make(), make()
+                    result = [f(*want), fast(*have)]
+                    self.assertEqual(repr(have), repr(want))
+                    self.assertEqual(repr(result[1]), repr(result[0]))
+                self.assertEqual(compiler.stats(fast)["eager_calls"], 0 if f is written else 2)
+        with self.assertRaisesRegex(cairn.CaptureError, "changes a list, dictionary or record among its arguments"):
+            compiler.compile(appends, fullgraph=True)(x, [])
+        batch = {"x": x}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            self.assertIs(compiler.compile(branches)(batch), batch)
 
     def test_a_mask_that_is_made_once(self):
         class Masked(nn.Module):

@@ -3,6 +3,8 @@ order of weights in memory; and the order of the gradients that they leave."""
 import collections
 import copy
 import dataclasses
+import functools
+import types
 import unittest
 import warnings
 
@@ -157,6 +159,49 @@ class KeyTest(unittest.TestCase):
         self.assertSame(fast(x), x * 3 + 1)
         settings["w"] = cairn.zeros(2)
         self.assertSame(fast(x), x * 3)
+
+    def test_modules_that_the_code_does_not_name(self):
+        """Modes count wherever a module is found: behind helpers, in objects and partial arguments."""
+        net, other, x = nn.Dropout(0.5), nn.Linear(2, 2), cairn.ones(400)
+        thing = types.SimpleNamespace(net=net)
+
+        def helper(x):
+            return net(x)
+
+        def use(net, x):
+            return net(x)
+        for f in (lambda x: helper(x), lambda x: thing.net(x), functools.partial(use, net)):
+            fast = compiler.compile(f, fullgraph=True)
+            for i in range(6):
+                net.train(i % 2 == 0)
+                self.assertEqual(cairn.equal(fast(x), x), i % 2 == 1)
+            self.assertPrograms(fast, 2)
+
+        def linear(x):
+            return other(x)
+        fast, x = compiler.compile(lambda x: linear(x), fullgraph=True), cairn.ones(1, 2)
+        self.assertSame(fast(x), other(x))
+        other.weight = nn.Parameter(cairn.zeros(2, 2))
+        self.assertSame(fast(x), other(x))
+
+    def test_numbers_that_are_equal_but_not_the_same(self):
+        x, factor = cairn.ones(2), 0.0
+
+        def outside(x):
+            return 1 / (x * factor)
+
+        def read(x, a):
+            return x if a > 5 else 1 / (x * a)
+        fast, reading = compiler.compile(outside), compiler.compile(read)
+        for factor in (0.0, -0.0):
+            self.assertSame(fast(x), outside(x))
+            self.assertSame(reading(x, factor), read(x, factor))
+        for _ in range(4):
+            self.assertTrue(reading(x, float("nan")).isnan().all())
+        self.assertPrograms(reading, 3)
+        names = compiler.compile(lambda several: [(str(key), value * 2) for key, value in several.items()])
+        for key in (1, True, 1.0):
+            self.assertEqual(names({key: x})[0][0], str(key))
 
     def test_many_keys(self):
         fast, x = compiler.compile(lambda x, i: x + i), cairn.ones(2)

@@ -50,11 +50,48 @@ def owner_of(fn: Any) -> Any:
     return fn if owner is None and not hasattr(fn, "__code__") else owner
 
 
+def _named(fn: types.FunctionType) -> Iterator[tuple[str, Callable[[], Any]]]:
+    """The variables that a function's code names, and how to look at them."""
+    for name, cell in zip(fn.__code__.co_freevars, fn.__closure__ or ()):
+        yield "nonlocal " + name, functools.partial(_content, cell)
+    for name in sorted(_names(fn.__code__) & fn.__globals__.keys()):
+        yield "global " + name, functools.partial(fn.__globals__.get, name)
+
+
+def _bare(fn: Any) -> types.FunctionType | None:
+    """The function of Python that a function or method is; None: it is none."""
+    fn = getattr(fn, "__func__", fn)
+    return fn if isinstance(fn, types.FunctionType) else None
+
+
+def _helpers(fn: types.FunctionType) -> list[types.FunctionType]:
+    """The functions that a function can call by name, and those that these can, but for the library's."""
+    found = {fn: None}
+    new = [fn]
+    while new:
+        values = [look() for _, look in _named(new.pop())]
+        for one in (one for value in values for one in _functions(value) if not one.__module__.startswith("cairn.")):
+            if one not in found:
+                found[one] = None
+                new.append(one)
+    return list(found)[1:]
+
+
+def _of_helpers(fn: types.FunctionType) -> Iterator[tuple[str, Callable[[], Any]]]:
+    """Modules, optimisers and tensors that functions refer to which a function calls."""
+    for one in _helpers(fn):
+        for name, look in _named(one):
+            if isinstance(look(), (nn.Module, Tensor, Optimizer)):
+                yield "%s of %s.%s" % (name, one.__module__, one.__qualname__), look
+
+
 def referred(fn: Any) -> list[tuple[str, Callable[[], Any]]]:
     """The name of each value that a function finds outside of its arguments, where a program can depend on it, and how
     to look at it. What is of another kind when the function is compiled is baked in."""
     if isinstance(fn, functools.partial):
-        return referred(fn.func)
+        given = [*fn.args, *fn.keywords.values()]
+        return referred(fn.func) + [("argument %d" % i, functools.partial(given.__getitem__, i))
+                                    for i, value in enumerate(given) if _worth_watching(value)]
     if isinstance(fn, nn.Module):
         return [("self", lambda: fn)]
     found: list[tuple[str, Callable[[], Any]]] = []
@@ -65,15 +102,28 @@ def referred(fn: Any) -> list[tuple[str, Callable[[], Any]]]:
         attributes = getattr(owner, "__dict__", {})
         found += [(name, functools.partial(attributes.get, name)) for name, value in attributes.items()
                   if _worth_watching(value)]
-    fn = getattr(fn, "__func__", fn)
-    code = getattr(fn, "__code__", None)
-    if code is None:
+    bare = _bare(fn)
+    if bare is None:
         return found
-    found += [("nonlocal " + name, functools.partial(_content, cell))
-              for name, cell in zip(code.co_freevars, fn.__closure__ or ()) if _worth_watching(_content(cell))]
-    found += [("global " + name, functools.partial(fn.__globals__.get, name)) for name in sorted(_names(code))
-              if name in fn.__globals__ and _worth_watching(fn.__globals__[name])]
-    return found
+    return found + [(name, look) for name, look in _named(bare) if _worth_watching(look())] + list(_of_helpers(bare))
+
+
+# ---- what a function can change ----
+class Globals:
+    """The global variables that a function's code names."""
+
+    def __init__(self, fn: types.FunctionType) -> None:
+        self.all = fn.__globals__
+        self.names = sorted(_names(fn.__code__) & self.all.keys())
+
+
+def outside(fn: Any) -> list[Any]:
+    """What a function can change besides its arguments: its object, and variables of its own and of what it calls."""
+    if isinstance(fn, functools.partial):
+        return [*outside(fn.func), *fn.args, *fn.keywords.values()]
+    bare = _bare(fn)
+    functions = [bare, *_helpers(bare)] if bare is not None else []
+    return [owner_of(fn), *(cell for one in functions for cell in one.__closure__ or ()), *map(Globals, functions)]
 
 
 # ---- names of attributes ----

@@ -18,8 +18,9 @@ from typing import Any, Callable, Iterable, Iterator, TypeVar, overload
 from . import _C, nn
 from ._arguments import only_speed, place_of, refused
 from ._control import host_call
-from ._refers import CONSTANTS, reads, referred
+from ._refers import CONSTANTS, outside, reads, referred
 from ._tensor import Tensor
+from ._undo import note
 from ._weak import Weak, watched
 from .optim.optimizer import Optimizer
 
@@ -107,13 +108,54 @@ def _called(fn: Any, args: Any, kwargs: Any, given: Iterable[Any]) -> tuple[list
     """Calls a function with other tensors in its arguments. Its tensors, and the rest with places for them."""
     following = iter(given)
     args, kwargs = _mapped((args, kwargs), _is_given, lambda _: next(following))
+    before = _mapped((args, kwargs), lambda _: False, lambda leaf: leaf)
     made: list[Tensor] = []
 
     def slot(tensor: Tensor) -> _Slot:
         made.append(tensor)
         return _Slot(len(made) - 1)
     note = _mapped(fn(*args, **kwargs), _is_tensor, slot)
+    if not _unchanged((args, kwargs), before):
+        raise _C.CaptureError("compile: the function changes a list, dictionary or record among its arguments: return "
+                              "what is new instead")
     return made, note
+
+
+def _unchanged(tree: Any, before: Any) -> bool:
+    """Does a nested value still hold what it held? before: a copy of its containers."""
+    if tree is before:
+        return True
+    if isinstance(tree, dict):
+        return list(tree) == list(before) and all(_unchanged(tree[key], before[key]) for key in tree)
+    if isinstance(tree, (list, tuple)):
+        return len(tree) == len(before) and all(map(_unchanged, tree, before))
+    return _is_record(tree) and type(tree) is type(before) and _unchanged(_state(tree), _state(before))
+
+
+def _state(record: Any) -> dict[str, Any]:
+    return {**getattr(record, "__dict__", {}), **dict(_fields(record))}
+
+
+class _AsIs:
+    """The result of a call that was not captured."""
+
+    def __init__(self, result: Any) -> None:
+        self.result = result
+
+
+class _Call:
+    """A call: its arguments, what takes back what a capture changes outside, and keys of what it may change."""
+    __slots__ = ("args", "kwargs", "undo", "noted")
+
+    def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self.args, self.kwargs = args, kwargs
+        self.undo: list[Callable[[], None]] = []
+        self.noted: list[tuple[Callable[[], dict[str, Any]], dict[str, Any]]] = []
+
+    def take_back(self) -> None:
+        undo, self.undo = self.undo, []
+        for one in undo:
+            one()
 
 
 class _Float:
@@ -153,9 +195,11 @@ def _key(tree: Any, outside: bool, names: set[str]) -> Any:
     if isinstance(tree, Optimizer):
         return (_Same(tree), tree._program_key())
     if isinstance(tree, dict):
-        return (dict, tuple((key, _key(value, outside, names)) for key, value in tree.items()))
+        return (dict, tuple((type(key), key, _key(value, outside, names)) for key, value in tree.items()))
     if isinstance(tree, (list, tuple)):
         return (type(tree), tuple(_key(value, outside, names) for value in tree))
+    if isinstance(tree, (float, complex)):
+        return (type(tree), repr(tree))  # zeros of both signs are two, and nan is itself
     if isinstance(tree, CONSTANTS):
         return (type(tree), tree)
     if _is_record(tree):
@@ -167,19 +211,6 @@ def _key(tree: Any, outside: bool, names: set[str]) -> Any:
 def _modules(value: Any) -> list[nn.Module]:
     """The modules whose attributes code may set: one and those below it."""
     return list(value.modules()) if isinstance(value, nn.Module) else []
-
-
-def _attributes(module: nn.Module) -> Callable[[], None]:
-    """Notes the attributes of a module; what is returned puts them back."""
-    attributes, buffers = dict(module.__dict__), dict(module._buffers)
-
-    def restore() -> None:
-        module.__dict__.clear()
-        module.__dict__.update(attributes)
-        for name, value in buffers.items():
-            if module._buffers.get(name) is not value:
-                module._buffers[name] = value
-    return restore
 
 
 # ---- compiled functions ----
@@ -208,8 +239,6 @@ class _Compiled:
         self._names: set[str] = set()  # of attributes that count: the former without the latter
         self._note_reads(self._below())
         self._floats: dict[Any, set[int]] = {}  # for each form of arguments: the floats that the function reads
-        self._before: list[Callable[[], None]] = []
-        self._noted: list[tuple[Callable[[], dict[str, Any]], dict[str, Any]]] = []
         self._modules: dict[int, nn.Module] = {}  # kept, so that no other gets their address
 
     def _whole_key(self, arguments: Any) -> Any:
@@ -247,13 +276,14 @@ class _Compiled:
             del self._numbers[next(iter(self._numbers))]  # its program went long ago
         self._numbers[key] = number
 
-    def _prepared(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], int, Callable[..., Any]]:
+    def _prepared(self, call: _Call) -> tuple[list[Any], int, Callable[..., Any]]:
         """The tensors and floats of a call, its key's number, and what computes it from other tensors."""
         given: list[Any] = []
+        args, kwargs = call.args, call.kwargs
         if not kwargs and all(type(value) is Tensor for value in args):  # most calls
             given += args
             number = self._number(len(args))
-            return given, number, functools.partial(self._compute, args, kwargs, None, len(args), number)
+            return given, number, functools.partial(self._compute, call, args, kwargs, None, len(args), number)
         floats: list[_Float] = []
 
         def taken(value: float) -> _Float:
@@ -267,27 +297,28 @@ class _Compiled:
         _mapped(tree, _is_given, lambda value: given.append(value.value if isinstance(value, _Float) else value))
         arguments = (form, _key(tree, False, self._names)) if read else form
         number = self._number(arguments)
-        return given, number, functools.partial(self._compute, tree[0], tree[1], read, arguments, number)
+        return given, number, functools.partial(self._compute, call, *tree, read, arguments, number)
 
-    def _compute(self, args: tuple[Any, ...], kwargs: dict[str, Any], read: set[int] | None, arguments: Any,
-                 number: int, given: list[Tensor]) -> tuple[list[Tensor], Any]:
-        """What a call computes, from other tensors: see _called. read: gets the floats that the function reads;
-        arguments, number: of its key."""
-        if not _C._tracing():  # it could not be captured: attributes that were set on the way have no values
-            for restore in self._before:
-                restore()
-            self._before = []
-            return _called(self._fn, args, kwargs, self._as_they_are(args, kwargs, given))
-        if not self._before:  # a function with sizes that depend on data is captured several times in one call
+    def _compute(self, call: _Call, args: tuple[Any, ...], kwargs: dict[str, Any], read: set[int] | None,
+                 arguments: Any, number: int, given: list[Tensor], refused: bool) -> tuple[list[Tensor], Any]:
+        """What a call computes: as it is, or captured from other tensors (see _called). read: gets the floats that the
+        function reads; arguments, number: of its key; refused: it is not captured, or could not be."""
+        if not _C._tracing():
+            if refused:
+                call.take_back()
+            result, made = self._fn(*call.args, **call.kwargs), list[Tensor]()
+            _mapped(result, _is_tensor, made.append)
+            return made, _AsIs(result)
+        if not call.undo:  # a function with sizes that depend on data is captured several times in one call
             modules = self._below()
-            self._before = [_attributes(value) for value in modules]
+            call.undo = note([*modules, *outside(self._fn), *call.args, *call.kwargs.values()])
             looks = [functools.partial(_C._attribute_keys, value) for value in modules] + [self._variables]
-            self._noted = [(look, look()) for look in looks]
+            call.noted = [(look, look()) for look in looks]
         try:
             result = self._captured(args, kwargs, read, given)
         except _C.CaptureError as error:
             raise _C.CaptureError("%s (%s)" % (error, place_of(error))) from None
-        if self._sets_more():  # or its code, or that of its parts, is another
+        if self._sets_more(call):  # or its code, or that of its parts, is another
             self._remember(self._whole_key(arguments), number)
         return result
 
@@ -297,21 +328,14 @@ class _Compiled:
         return {name: _key(value, True, self._names) for name, value in found
                 if not isinstance(value, (nn.Module, Tensor, Optimizer))}
 
-    def _sets_more(self) -> bool:
+    def _sets_more(self, call: _Call) -> bool:
         """Has the function that was captured set what was part of its key? It is no longer: a counter would be another
         in each call. True also where it has other code by now."""
-        set_now = {name for look, before in self._noted for name, key in look().items() if before.get(name) != key}
+        set_now = {name for look, before in call.noted for name, key in look().items() if before.get(name) != key}
         known = self._names
         self._own |= set_now
         self._note_reads(self._below())
         return bool(set_now) or self._names != known
-
-    @staticmethod
-    def _as_they_are(args: Any, kwargs: Any, given: list[Tensor]) -> Iterator[Any]:
-        """The tensors that are given, and the floats of the arguments."""
-        places: list[Any] = []
-        _mapped((args, kwargs), _is_given, places.append)
-        return (place.value if isinstance(place, _Float) else t for place, t in zip(places, given))
 
     def _captured(self, args: Any, kwargs: Any, read: set[int] | None, given: list[Tensor]) -> tuple[list[Tensor], Any]:
         """The function with floats that are inputs of the graph; raises _Read where it asks for their values."""
@@ -344,16 +368,18 @@ class _Compiled:
         results, note = self._again(self._programs.call, args, kwargs)
         if type(note) is _Slot:
             return results[note.index]
+        if type(note) is _AsIs:
+            return note.result
         return _mapped(note, _is_slot, lambda slot: results[slot.index])
 
     def _again(self, call: Callable[..., _Result], args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Result:
         """A call, once more where its first capture shows that floats are part of the program."""
         while True:
-            self._before = []
+            one = _Call(args, kwargs)
             try:
-                return call(*self._prepared(args, kwargs))
+                return call(*self._prepared(one))
             except _Read:
-                pass
+                one.take_back()
 
     def __reduce__(self) -> Any:
         """Copies and files have the function; programs are made anew."""

@@ -2,8 +2,8 @@
  *
  * Place in the flow: below cairn/compiler.py, which takes arguments apart into tensors and the rest, for which it has a
  * number (the key), and puts results together again by the note that the function left. A call comes with the function
- * that computes it, in case it must be captured or run: fn(list of tensors) -> (list of tensors, note). Invariant:
- * while a program runs other threads of Python go on. */
+ * that computes it, in case it must be captured or run: fn(list of tensors, whether it runs as it is) -> (list of
+ * tensors, note). Invariant: while a program runs other threads of Python go on. */
 #include <cairn/compile.h>
 
 #include "autograd.h"
@@ -63,7 +63,8 @@ static int forget_error(void)
 static int compute(cn_compile_call *call)
 {
   const python_call *k = call->payload;
-  PyObject *in = cnpy_wrap_list(call->inputs, call->ninputs), *made = in ? cnpy_call1(k->fn, in) : NULL;
+  PyObject *in = cnpy_wrap_list(call->inputs, call->ninputs), *as_is = call->ran_as_is ? Py_True : Py_False;
+  PyObject *made = in ? PyObject_CallFunctionObjArgs(k->fn, in, as_is, NULL) : NULL;
   int status;
   if (made && PyTuple_Check(made) && PyTuple_Size(made) == 2) {
     status = take_results(call, PyTuple_GetItem(made, 0));
