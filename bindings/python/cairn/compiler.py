@@ -297,7 +297,7 @@ class _Compiled:
         _mapped(tree, _is_given, lambda value: given.append(value.value if isinstance(value, _Float) else value))
         arguments = (form, _key(tree, False, self._names)) if read else form
         number = self._number(arguments)
-        return given, number, functools.partial(self._compute, call, *tree, read, arguments, number)
+        return given, number, functools.partial(self._compute, call, tree[0], tree[1], read, arguments, number)
 
     def _compute(self, call: _Call, args: tuple[Any, ...], kwargs: dict[str, Any], read: set[int] | None,
                  arguments: Any, number: int, given: list[Tensor], refused: bool) -> tuple[list[Tensor], Any]:
