@@ -6,6 +6,7 @@
 #define _POSIX_C_SOURCE 200809L /* setenv */
 #include "on_cuda.h"
 
+/* Rows of float16 are so few that the sum of their losses, which is one too, is finite. */
 static const struct kind {
   int64_t rows, n;
   cn_dtype type;
@@ -13,7 +14,7 @@ static const struct kind {
     {32768, 768, CN_BF16}, {32768, 768, CN_F32}, {8192, 1024, CN_BF16}, {8192, 1024, CN_F32}, {8192, 1000, CN_F16},
     {4096, 4096, CN_BF16}, {2048, 4093, CN_F32}, {2048, 8192, CN_F32},  {500, 50257, CN_BF16}, {500, 30000, CN_F32},
     {70000, 64, CN_BF16},  {70000, 5, CN_F32},   {8192, 1021, CN_BF16}, {8192, 1021, CN_F32}, {4096, 4095, CN_BF16},
-    {20000, 333, CN_F16},
+    {9000, 333, CN_F16},
 };
 
 /* |a - b| / |a| over all elements */
