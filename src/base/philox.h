@@ -30,10 +30,15 @@ typedef struct cni_philox_group {
 #define CNI_PHILOX_BUMP_0 0x9E3779B9u /* added to the key's halves after each round */
 #define CNI_PHILOX_BUMP_1 0xBB67AE85u
 
+/* The 64 bits of a product of two words; a processor may have its own way to them. */
+#ifndef CNI_PHILOX_PRODUCT
+#define CNI_PHILOX_PRODUCT(a, b) ((uint64_t)(a) * (b))
+#endif
+
 static inline void cni_philox_round(uint32_t *w0, uint32_t *w1, uint32_t *w2, uint32_t *w3, uint32_t k0,
                                     uint32_t k1)
 {
-  uint64_t a = (uint64_t)*w0 * 0xD2511F53u, b = (uint64_t)*w2 * 0xCD9E8D57u;
+  uint64_t a = CNI_PHILOX_PRODUCT(*w0, 0xD2511F53u), b = CNI_PHILOX_PRODUCT(*w2, 0xCD9E8D57u);
   *w0 = (uint32_t)(b >> 32) ^ *w1 ^ k0;
   *w2 = (uint32_t)(a >> 32) ^ *w3 ^ k1;
   *w1 = (uint32_t)b;

@@ -138,6 +138,30 @@ PACKER(f16, "f16")
 #endif
 template <class T, int V, class A> FN pack<T, V> packed(const A *v) { return packer<T>::template of<V>(v); }
 
+/* The numbers of a pack: of two bf16 in a word each takes one instruction. */
+template <class T> struct unpacker {
+  template <int V, class A> FN void to(A *v, const pack<T, V> &p)
+  {
+#pragma unroll
+    for (int i = 0; i < V; i++) v[i] = (A)get(p.v[i]);
+  }
+};
+#ifndef CN_SIMT
+template <> struct unpacker<bf16> {
+  template <int V, class A> FN void to(A *v, const pack<bf16, V> &p)
+  {
+#pragma unroll
+    for (int i = 0; i + 1 < V; i += 2) {
+      const u32 both = ((const u32 *)&p)[i / 2];
+      v[i] = (A)__int_as_float((int)(both << 16));
+      v[i + 1] = (A)__int_as_float((int)(both & 0xffff0000u));
+    }
+    if (V % 2) v[V - 1] = (A)get(p.v[V - 1]);
+  }
+};
+#endif
+template <class T, int V, class A> FN void unpack(A *v, const pack<T, V> &p) { unpacker<T>::template to<V>(v, p); }
+
 /* ---- faults: what the host reads after the next wait (device.c) ---- */
 enum { FAULT_DIVISION = 0, FAULT_INDEX = 1, FAULT_CLASS = 2, FAULT_VALUE = 3 };
 struct fault_record {

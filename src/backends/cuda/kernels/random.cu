@@ -29,6 +29,15 @@ typedef long int64_t;
 #define __builtin_fmodf fmodf
 #define __builtin_copysign copysign
 #define __builtin_copysignf copysignf
+#ifndef CN_SIMT /* one instruction, where the compiler adds the product with the upper half's zeros */
+static __device__ __forceinline__ uint64_t product_of_words(uint32_t a, uint32_t b)
+{
+  uint64_t product;
+  asm("mul.wide.u32 %0, %1, %2;" : "=l"(product) : "r"(a), "r"(b));
+  return product;
+}
+#define CNI_PHILOX_PRODUCT product_of_words
+#endif
 #include "base/maths.h"
 #include "base/maths_f64.h"
 #include "base/maths_f32.h"
@@ -170,31 +179,42 @@ KERNEL(bernoulli, random_job)
   }
 }
 
+/* Elements V c to V c + V - 1 of dropout's input; 0 past its end. */
+FN pack<T0, V> input_pack(const random_job &p, i64 c)
+{
+  pack<T0, V> x;
+  if (!p.single && p.aligned && V * c + V <= p.n) return *(const pack<T0, V> *)(p.x + V * c);
+#pragma unroll
+  for (int k = 0; k < V; k++) x.v[k] = p.single ? p.x[0] : V * c + k < p.n ? p.x[V * c + k] : put<T0>(0);
+  return x;
+}
+
 /* As the CPU: 32-bit draws whatever the type; kept elements are scaled in the type that is computed in. A draw of 24
- * bits is below a number where it is below the next whole one, so whole numbers are compared. */
+ * bits is below a number where it is below the next whole one, so whole numbers are compared. The next elements are on
+ * their way while numbers are drawn. */
 KERNEL(dropout, random_job)
 {
   typedef wide_of<T0>::type A;
   const start s = start_of(p);
-  const A scale = (A)p.scale;
-  EACH(c, (p.n + V - 1) / V)
-  {
+  const A scale = (A)p.scale, left_out = 0 * scale;
+  const i64 packs = (p.n + V - 1) / V, step = (i64)gridDim.x * blockDim.x;
+  i64 c = (i64)blockIdx.x * blockDim.x + threadIdx.x;
+  pack<T0, V> next = input_pack(p, c < packs ? c : 0);
+  for (; c < packs; c += step) {
     uint32_t w[V];
-    pack<T0, V> x, v;
+    A v[V];
     pack<b8, V> mask;
-    const bool whole = p.aligned && V * c + V <= p.n;
-    if (whole && !p.single) x = *(const pack<T0, V> *)(p.x + V * c);
+    unpack<T0, V>(v, next);
+    if (c + step < packs) next = input_pack(p, c + step);
     words_of_pack(s, c, w);
 #pragma unroll
     for (int k = 0; k < V; k++) {
       const bool keep = w[k] >> 8 < p.kept;
-      if (p.single) x.v[k] = p.x[0];
-      else if (!whole) x.v[k] = V * c + k < p.n ? p.x[V * c + k] : put<T0>(0);
       mask.v[k] = b8{keep};
-      v.v[k] = put<T0>((A)get(x.v[k]) * ((A)keep * scale));
+      v[k] *= keep ? scale : left_out;
     }
     put_pack(p, p.mask, c, mask);
-    put_pack(p, p.y, c, v);
+    put_pack(p, p.y, c, packed<T0, V>(v));
   }
 }
 
