@@ -13,9 +13,12 @@ enum {
   MOST_PARTS = 65535,
   LEAST_WORK = 16,
   AT_ONCE = 4, /* rows that a thread reads together: ROWS_AT_ONCE in kernels/reduce.cu */
+  MANY_PACKS = 16, /* of a lane, where there are lanes enough for the device so */
+  LEAST_LANES = 8, /* side by side: they read a line of memory */
   LEAST_LINE = 256, /* bytes */
+  FEW_COLUMNS = 64, /* threads side by side where blocks share rows: fewer parts are left to be joined */
   STATE = 24,
-  JOINED = 32 /* results side by side in a block that joins parts */
+  JOINED = 8 /* results side by side in a block that joins parts */
 };
 
 /* As in kernels/reduce.cu. */
@@ -88,16 +91,25 @@ static int side_by_side(int64_t results, int bytes)
   return even * bytes >= LEAST_LINE && even < all ? (int)even : all;
 }
 
-/* Elements that a thread takes at a time: 16 bytes (8 elements at most) of one result's (rows), or of neighbouring
- * results' (columns). 1: the memory does not allow it. */
+/* Elements that a thread takes at a time: 16 bytes (8 elements at most) of one result's (rows, which begin anywhere),
+ * or of neighbouring results' (columns). 1: the memory does not allow it. */
 static int vector_length(const job *j, int dtype, bool rows)
 {
   int size = (int)cn_element_size(dtype), length = 16 / size < 8 ? 16 / size : 8, last = j->nk - 1;
-  bool fits = j->nr == 1 && (uintptr_t)j->x % (uintptr_t)(length * size) == 0;
-  if (rows) fits = fits && j->rin[0] == 1 && j->count >= 2 * length;
-  else fits = fits && last >= 0 && j->kin[last] == 1 && j->ksize[last] % length == 0 && j->rin[0] % length == 0;
-  for (int i = 0; i < (rows ? j->nk : last); i++) fits = fits && j->kin[i] % length == 0;
+  if (rows) return j->nr == 1 && j->rin[0] == 1 && j->count >= 2 * length ? length : 1;
+  bool fits = j->nr == 1 && (uintptr_t)j->x % (uintptr_t)(length * size) == 0 && last >= 0 && j->kin[last] == 1 &&
+              j->ksize[last] % length == 0 && j->rin[0] % length == 0;
+  for (int i = 0; i < last; i++) fits = fits && j->kin[i] % length == 0;
   return fits ? length : 1;
+}
+
+/* Threads that share a row of `packs`: few, with several packs each, where there are rows enough to fill the device. */
+static int row_lanes(int64_t rows, int64_t packs, int units)
+{
+  int64_t least = packs < LEAST_LANES ? packs : LEAST_LANES, few = packs / MANY_PACKS;
+  int lanes = power_of_two(few > least ? few : least, THREADS);
+  if (rows * lanes >= (int64_t)units * THREADS_PER_UNIT * 2) return lanes;
+  return power_of_two(rows >= (int64_t)units * 8 ? packs / AT_ONCE : packs, THREADS);
 }
 
 /* columns: the op folds several results in one thread. */
@@ -108,11 +120,11 @@ static void plan_work(job *j, int units, int dtype, bool columns)
   int64_t results = rows ? j->outputs : j->outputs / length; /* threads side by side over results */
   j->vectors = length > 1;
   j->columns = !rows;
-  if (rows) { /* a few loads for each lane, where there are results enough to fill the device */
-    int64_t few = j->outputs >= (int64_t)units * 8 ? 4 : 1;
-    j->lanes = power_of_two(j->count / (length * few), THREADS);
-  } else {
-    j->lanes = THREADS / side_by_side(results, length * (int)cn_element_size(dtype));
+  if (rows) j->lanes = row_lanes(j->outputs, j->count / length, units);
+  else {
+    int side = side_by_side(results, length * (int)cn_element_size(dtype));
+    if (length > 1 && side > FEW_COLUMNS) side = FEW_COLUMNS;
+    j->lanes = THREADS / side;
     int64_t least = results <= THREADS ? AT_ONCE : LEAST_WORK; /* where blocks are few, threads wait for memory once */
     while (j->lanes > 1 && j->lanes * least > j->count) j->lanes /= 2;
   }

@@ -1,5 +1,5 @@
-/* reduce.cu: one engine for every reduction over dims: OP says what is folded and how, N the order of a norm (1, 2, 3: infinity),
- * and whether the kernel for columns by vectors is meant (8).
+/* reduce.cu: one engine for every reduction over dims: OP says what is folded and how, N the order of a norm (1, 2,
+ * 3: infinity), and whether the kernel for columns by vectors is meant (8).
  *
  * T0 is the type of x, T1 that of y (elements are cast to it first, where OP folds values of y's type). A block has
  * `lanes` threads for each of its THREADS / lanes results; `parts` blocks share a result's elements, and a second
@@ -12,7 +12,7 @@
 #define COLUMNS (N & 8) /* the kernel for columns alone, which has more registers */
 #define ORDER (N & 3)
 
-enum { DIMS = 16, ROWS_AT_ONCE = 4 };
+enum { DIMS = 16, ROWS_AT_ONCE = 4, PACKS_AT_ONCE = 4 };
 
 struct reduce_job {
   const void *x;
@@ -39,16 +39,40 @@ FN A cast(T0 v)
 }
 FN X larger_size(X v) { return v < (X)0 ? (X)0 - v : v; }
 
-/* ---- what is folded: state, neutral state, adding elements, joining, storing ---- */
+/* The elements of a pack, cast. */
+template <int V> FN void casts(A *v, const pack<T0, V> &p)
+{
+  if (same_type<T0, T1>::value || same_type<T1, A>::value) unpack<T0, V>(v, p);
+  else
+#pragma unroll
+    for (int i = 0; i < V; i++) v[i] = cast(p.v[i]);
+}
+
+/* ---- what is folded: state, neutral state, adding elements, joining, storing. adds: a pack of one result's; lines:
+ * COUNT packs, `step` apart, of V results ---- */
 struct sum_op {
   typedef W state;
   FN state none() { return 0; }
   FN void add(state &s, T0 v, i64) { s += (W)cast(v); }
-  template <int V> FN void adds(state &s, const T0 *v, i64)
+  template <int V> FN void adds(state &s, const pack<T0, V> &p, i64)
   {
-    A a = 0;
-    for (int i = 0; i < V; i++) a += cast(v[i]);
+    A v[V], a = 0;
+    casts<V>(v, p);
+#pragma unroll
+    for (int i = 0; i < V; i++) a += v[i];
     s += (W)a;
+  }
+  template <int V, int COUNT> FN void lines(state *s, const pack<T0, V> *p, i64, i64)
+  {
+    A v[V], a[V] = {};
+#pragma unroll
+    for (int k = 0; k < COUNT; k++) {
+      casts<V>(v, p[k]);
+#pragma unroll
+      for (int i = 0; i < V; i++) a[i] += v[i];
+    }
+#pragma unroll
+    for (int i = 0; i < V; i++) s[i] += (W)a[i];
   }
   FN state join(state a, state b) { return a + b; }
   FN void finish(const reduce_job &p, i64 o, state s) { ((T1 *)p.y)[o] = put<T1>(s); }
@@ -58,11 +82,18 @@ struct mean_op : sum_op {
   FN void finish(const reduce_job &p, i64 o, state s) { ((T1 *)p.y)[o] = put<T1>(s / (W)p.count); }
 };
 
-#define ADD_EACH                                                                   \
-  template <int V> FN void adds(state &s, const T0 *v, i64 at)                     \
-  {                                                                                \
-    for (int i = 0; i < V; i++) add(s, v[i], at + i);                              \
+#define EACH_LINE                                                                                 \
+  template <int V, int COUNT> FN void lines(state *s, const pack<T0, V> *p, i64 at, i64 step)     \
+  {                                                                                               \
+    _Pragma("unroll") for (int k = 0; k < COUNT; k++)                                             \
+      _Pragma("unroll") for (int i = 0; i < V; i++) add(s[i], p[k].v[i], at + k * step);          \
   }
+#define ADD_EACH                                                                                  \
+  template <int V> FN void adds(state &s, const pack<T0, V> &p, i64 at)                           \
+  {                                                                                               \
+    for (int i = 0; i < V; i++) add(s, p.v[i], at + i);                                           \
+  }                                                                                               \
+  EACH_LINE
 
 struct prod_op {
   typedef W state;
@@ -136,14 +167,18 @@ struct var_op {
     s.mean += d / s.n;
     s.m2 += d * (v - s.mean);
   }
-  template <int V> FN void adds(state &s, const T0 *v, i64)
+  template <int V> FN void adds(state &s, const pack<T0, V> &p, i64)
   {
-    X sum = 0, m2 = 0;
-    for (int i = 0; i < V; i++) sum += get(v[i]);
+    X v[V], sum = 0, m2 = 0;
+    unpack<T0, V>(v, p);
+#pragma unroll
+    for (int i = 0; i < V; i++) sum += v[i];
     const X mean = sum / (X)V;
-    for (int i = 0; i < V; i++) m2 += (get(v[i]) - mean) * (get(v[i]) - mean);
+#pragma unroll
+    for (int i = 0; i < V; i++) m2 += (v[i] - mean) * (v[i] - mean);
     s = join(s, moments{(f64)V, (f64)mean, (f64)m2});
   }
+  EACH_LINE
   FN state join(state a, state b)
   {
     if (a.n == 0 || b.n == 0) return a.n == 0 ? b : a;
@@ -164,10 +199,7 @@ struct norm_op {
   FN state none() { return 0; }
   FN void add(state &s, T0 v, i64) { s = join(s, power((f64)larger_size((X)cast(v)))); }
   FN f64 power(f64 v) { return ORDER == 2 ? v * v : v; }
-  template <int V> FN void adds(state &s, const T0 *v, i64)
-  {
-    for (int i = 0; i < V; i++) add(s, v[i], 0);
-  }
+  ADD_EACH
   FN state join(state a, state b) { return ORDER == 3 ? larger(a, b) : a + b; }
   FN void finish(const reduce_job &p, i64 o, state s) { ((T1 *)p.y)[o] = put<T1>(ORDER == 2 ? sqrt(s) : s); }
 };
@@ -229,32 +261,37 @@ FN S fold(const T0 *x, i64 begin, i64 end, i64 step, const reduce_job &p)
   return s;
 }
 
-/* The same of a dense, aligned range, V elements at a time. */
+/* The same of a dense range, V elements at a time: all but the first and the last ones are whole packs of memory. */
 FN S fold_vectors(const T0 *x, i64 begin, i64 end, int lane, int lanes)
 {
   S s = OP::none();
-  i64 j = begin + (i64)lane * V;
-  const i64 step = (i64)lanes * V;
-  for (; j + step + V <= end; j += 2 * step) {
-    const pack<T0, V> a = *(const pack<T0, V> *)(x + j), b = *(const pack<T0, V> *)(x + j + step);
-    OP::template adds<V>(s, a.v, j);
-    OP::template adds<V>(s, b.v, j + step);
+  const i64 step = (i64)lanes * V, first = begin - (i64)((u64)(x + begin) / sizeof(T0) & (V - 1));
+  i64 j = first + (i64)lane * V;
+  if (j < begin) {
+    for (i64 k = begin; k < j + V && k < end; k++) OP::add(s, x[k], k);
+    j += step;
+  }
+  for (; j + (PACKS_AT_ONCE - 1) * step + V <= end; j += PACKS_AT_ONCE * step) {
+    pack<T0, V> a[PACKS_AT_ONCE];
+#pragma unroll
+    for (int k = 0; k < PACKS_AT_ONCE; k++) a[k] = *(const pack<T0, V> *)(x + j + k * step);
+#pragma unroll
+    for (int k = 0; k < PACKS_AT_ONCE; k++) OP::template adds<V>(s, a[k], j + k * step);
   }
   for (; j < end; j += step)
-    if (j + V <= end) {
-      const pack<T0, V> a = *(const pack<T0, V> *)(x + j);
-      OP::template adds<V>(s, a.v, j);
-    } else {
+    if (j + V <= end) OP::template adds<V>(s, *(const pack<T0, V> *)(x + j), j);
+    else
       for (i64 k = j; k < end; k++) OP::add(s, x[k], k);
-    }
   return s;
 }
 
-/* The lanes of each result join in the first one's place. All threads of the block call it. */
+/* The lanes of each result, `apart` from each other, join in the first one's place. All threads of a block call it. */
 FN void join_lanes(S *room, int lane, int lanes, int apart)
 {
+  const bool in_warp = lanes * apart <= 32;
   for (int w = lanes / 2; w > 0; w /= 2) {
-    __syncthreads();
+    if (in_warp) __syncwarp();
+    else __syncthreads();
     if (lane < w) room[threadIdx.x] = OP::join(room[threadIdx.x], room[threadIdx.x + w * apart]);
   }
 }
@@ -283,16 +320,9 @@ KERNEL(reduce_columns, reduce_job)
       pack<T0, V> a[ROWS_AT_ONCE];
 #pragma unroll
       for (int k = 0; k < ROWS_AT_ONCE; k++) a[k] = *(const pack<T0, V> *)(x + (j + k * p.lanes) * p.rin[0]);
-#pragma unroll
-      for (int k = 0; k < ROWS_AT_ONCE; k++)
-#pragma unroll
-        for (int i = 0; i < V; i++) OP::add(s[i], a[k].v[i], j + k * p.lanes);
+      OP::template lines<V, ROWS_AT_ONCE>(s, a, j, p.lanes);
     }
-    for (; j < end; j += p.lanes) {
-      const pack<T0, V> a = *(const pack<T0, V> *)(x + j * p.rin[0]);
-#pragma unroll
-      for (int i = 0; i < V; i++) OP::add(s[i], a.v[i], j);
-    }
+    for (; j < end; j += p.lanes) OP::template lines<V, 1>(s, (const pack<T0, V> *)(x + j * p.rin[0]), j, 0);
   }
 #pragma unroll
   for (int i = 0; i < V; i++) {
