@@ -312,9 +312,8 @@ int cni_cuda_launch(cni_cuda_device *d, const char *name, CUfunction function, c
   if (cni_cuda_looks()) return CN_OK;
   if (grid.shared > OWN_SHARED) /* more than every architecture has must be asked for */
     result = cu->cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)grid.shared);
-  if (result == CUDA_SUCCESS && grid.rooms)
-    result = cu->cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT,
-                                    CU_SHAREDMEM_CARVEOUT_MAX_SHARED);
+  if (result == CUDA_SUCCESS && grid.carveout)
+    result = cu->cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT, grid.carveout);
   if (result == CUDA_SUCCESS && begins_early(d, &grid)) {
     cni_cuda_now(d)->early = true;
     result = launch_early(function, &grid, cni_cuda_now(d)->stream, arguments);

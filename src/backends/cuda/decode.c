@@ -87,7 +87,7 @@ static bool plan_row(cni_cuda_code *code, cni_cuda_grid *grid, const linear_job 
   code->form = (int)(team | at_once << 3 | slots << 5 | (j->norm != 0) << 8);
   grid->x = least(blocks, most);
   grid->shared = (size_t)(slots * slot);
-  grid->rooms = true;
+  grid->carveout = 100;
   return true;
 }
 
@@ -203,7 +203,7 @@ static int attend_launch(cni_cuda_device *d, const char *name, attend_job *j, in
   if (bytes && !(j->parts = cni_cuda_scratch(d, name, bytes))) return CN_ERR_MEMORY;
   cni_cuda_code code = {.file = "attend_step.cu", .entry = "attend_step", .types = {dtype}, .number = width,
                         .threads = ATTEND_THREADS};
-  cni_cuda_grid grid = {.x = rows, .y = j->splits, .threads = ATTEND_THREADS, .early = true, .rooms = true,
+  cni_cuda_grid grid = {.x = rows, .y = j->splits, .threads = ATTEND_THREADS, .early = true, .carveout = 100,
                         .shared = (size_t)(2 * KEYS_AHEAD * ATTEND_THREADS * PACK)};
   int status = cni_cuda_run(d, name, &code, grid, j);
   code.entry = "attend_join";

@@ -305,7 +305,7 @@ typedef struct cni_cuda_grid {
   size_t shared; /* bytes of dynamic shared memory */
   bool early;    /* it waits for what is queued before it by itself (kernels/common.cuh): in recordings it may begin
                   * while that still runs */
-  bool rooms;    /* as many blocks as possible are to have their shared memory at once */
+  int carveout;  /* percent of a multiprocessor's memory that its blocks want for what they share; 0: no matter */
 } cni_cuda_grid;
 /* Launches a kernel with one argument, a struct. `name` (of the op) must live as long as the plugin. */
 int cni_cuda_launch(cni_cuda_device *d, const char *name, CUfunction function, cni_cuda_grid grid, void *argument);

@@ -68,21 +68,23 @@ int64_t cni_cuda_rows_packs(const cni_cuda_rows *r)
   return (int64_t)abs(r->packs) * (r->packs > 0 ? lanes_of(r) : r->grid.threads);
 }
 
-/* As many blocks as multiprocessors have room for at once, of `blocks` each. */
+/* As many blocks as multiprocessors have room for at once, of `blocks` each. What their rows leave of the memory on the
+ * chip caches weights. */
 static void limit_blocks(cni_cuda_rows *r, const cni_cuda_device *d, int64_t blocks)
 {
-  if (r->grid.shared) blocks = least(blocks, (int64_t)(UNIT_MOST / (r->grid.shared + BESIDES)));
-  r->grid.rooms = r->grid.shared > 0;
+  int64_t each = (int64_t)r->grid.shared + BESIDES;
+  if (r->grid.shared) blocks = least(blocks, UNIT_MOST / each);
+  r->grid.carveout = r->grid.shared ? (int)least(parts(blocks * each * 100, UNIT_MOST), 100) : 0;
   r->grid.x = least(r->grid.x, (int64_t)d->units * blocks);
 }
 
 bool cni_cuda_rows_beside(cni_cuda_rows *r, const cni_cuda_device *d, int64_t bytes)
 {
-  bool turns = r->grid.rooms;
+  bool turns = r->grid.carveout;
   if ((int64_t)r->grid.shared + bytes > STASH_MOST) return false;
   r->grid.shared += (size_t)bytes;
-  r->grid.rooms = true;
-  if (turns) limit_blocks(r, d, MOST_BLOCKS / d->units);
+  r->grid.carveout = 100;
+  if (turns) limit_blocks(r, d, parts(r->grid.x, d->units));
   return true;
 }
 
