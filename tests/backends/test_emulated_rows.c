@@ -115,6 +115,30 @@ static void wide_weights(void **state)
   }
 }
 
+/* A bias has a gradient without a mean, too. Rows of a part of a warp, of a warp, of a block; packs taken apart or not. */
+static void bias_alone(void **state)
+{
+  (void)state;
+  need_device();
+  static const int64_t sizes[][2] = {{70, 11}, {300, 768}, {40, 1021}, {45, 2048}, {20, 4093}};
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    cn_scope *s = cn_scope_begin();
+    const int64_t rows = sizes[i][0], n = sizes[i][1];
+    cn_seed(i);
+    cn_tensor *x = cn_randn(CN_SHAPE(rows, n)), *g = cn_randn(CN_SHAPE(rows, n)), *w = cn_randn(CN_SHAPE(n)), *d[2][4];
+    cn_tensor *rstd = cn_add(cn_rand(CN_SHAPE(rows, 1)), cn_ones(CN_SHAPE(1)));
+    for (int far = 0; far < 2; far++) {
+      cn_tensor *in[] = {far ? there(g) : g, far ? there(x) : x, far ? there(rstd) : rstd, far ? there(w) : w};
+      cn_add_norm_backward(&d[far][0], &d[far][1], &d[far][2], &d[far][3], in[0], in[1], CN_SHAPE(n), NULL, in[2],
+                           in[3], NULL, CN_SHAPE(1, 0, 1, 1), CN_F32);
+    }
+    close_to("a gradient of rows", d[0][0], d[1][0], 2e-5); /* sums of up to 4,093 products */
+    close_to("a gradient of weights", d[0][2], d[1][2], 2e-5);
+    close_to("a gradient of a bias alone", d[0][3], d[1][3], 2e-5);
+    cn_scope_end(s);
+  }
+}
+
 #define TEST(name, leaves) \
   static void name(void **state) \
   { \
@@ -136,7 +160,7 @@ int main(int argc, char **argv)
       cmocka_unit_test(softmax),    cmocka_unit_test(log_softmax), cmocka_unit_test(layer_norm),
       cmocka_unit_test(rms_norm),   cmocka_unit_test(plain_norm),  cmocka_unit_test(loss),
       cmocka_unit_test(mean_loss),  cmocka_unit_test(nothing),
-      cmocka_unit_test(wide_weights),
+      cmocka_unit_test(wide_weights), cmocka_unit_test(bias_alone),
   };
   return cmocka_run_group_tests(tests, find_emulated, NULL);
 }

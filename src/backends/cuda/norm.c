@@ -9,7 +9,8 @@
 
 enum { PIECES_PER_UNIT = 6, LEAST_ROWS = 32, SUM_THREADS = 128, JOIN_THREADS = 1024, WARP = 32 };
 /* Threads that a multiprocessor runs at once, as the bounds there have it: of norm_forward; where packs of a warp's
- * rows are taken apart, and of norm_backward and norm_backward_all; where their sums take more registers. */
+ * rows are taken apart, and of norm_backward and norm_backward_all; of float64, and where their sums take more
+ * registers. */
 enum { RESIDENT = 1024, LEAN_RESIDENT = 768, FEW_RESIDENT = 512, LEAST_RESIDENT = 384, LEAN_PACKS = 4 };
 /* Packs of a thread of a block: forward, and where it has sums of columns, too. */
 enum { PACKS = 4, FEW_PACKS = 2 };
@@ -26,7 +27,7 @@ typedef struct job {
 } job;
 
 /* Bits of FORM there. */
-enum { WEIGHT = 2, BIAS = 4, ADDS = 8, LAID = 1 << 10 };
+enum { WEIGHT = 2, BIAS = 4, ADDS = 8, LAID = 1 << 10, LEARNS = 1 << 11 };
 enum { MOST_LAID = 32 << 10 }; /* bytes of a block's weights in shared memory */
 
 typedef struct call {
@@ -91,7 +92,7 @@ static int launch_rows(const call *c, job *j, const char *entry, cni_cuda_rows r
   cni_cuda_code code = code_of(c, entry);
   code.number = r.packs;
   code.threads = r.grid.threads;
-  code.form = r.form | (j->w ? WEIGHT : 0) | (j->b ? BIAS : 0) | (c->adds ? ADDS : 0);
+  code.form = r.form | (j->w ? WEIGHT : 0) | (j->b ? BIAS : 0) | (c->adds ? ADDS : 0) | (j->gb ? LEARNS : 0);
   j->stash = r.grid.shared != 0;
   return cni_cuda_run(c->d, c->name, &code, r.grid, j);
 }
@@ -123,6 +124,7 @@ static int launch_forward(const call *k, job *j)
 {
   cni_cuda_rows r = plan(k, j, 1);
   int resident = is_even(&r) || r.packs <= 0 ? RESIDENT : LEAN_RESIDENT;
+  if (cn_element_size(k->x_type) > 4) resident = FEW_RESIDENT;
   if (asks(k)) take_turns(k, j, &r, k->adds && r.packs ? 2 : 1, resident);
   make_alike(k, j, &r);
   return launch_rows(k, j, "norm_forward", r);
@@ -187,7 +189,8 @@ static int join(const call *k, job *j)
 {
   cni_cuda_code code = code_of(k, "norm_affine_join");
   code.threads = JOIN_THREADS;
-  return cni_cuda_run(k->d, k->name, &code, (cni_cuda_grid){(j->n + WARP - 1) / WARP, 2, JOIN_THREADS, 0}, j);
+  int kinds = j->gb ? 2 : 1;
+  return cni_cuda_run(k->d, k->name, &code, (cni_cuda_grid){(j->n + WARP - 1) / WARP, kinds, JOIN_THREADS, 0}, j);
 }
 
 static size_t partial_bytes(const call *k, const job *j)

@@ -3,14 +3,18 @@
  * T0 is the type of the logits, T1 that of losses and their gradients; logarithms of sums are of the type they are
  * computed in. Rows are taken as rows.cuh says. Invariant: the losses of rows are added in an order that the number of
  * blocks fixes. */
-/* At most 64 registers a thread, so that many rows are under way: as in loss.c. */
-#define BLOCKS_AT_ONCE (THREADS < 1024 ? 1024 / THREADS : 1)
+/* At most 64 registers a thread, so that many rows are under way; more for float64, and for long rows where packs are
+ * taken apart: as in loss.c. */
+#define RESIDENT (sizeof(T0) > 4 ? 512 : N == 0 && !EVEN && THREADS < 512 ? 768 : 1024)
+#define BLOCKS_AT_ONCE (THREADS < 1024 ? RESIDENT / THREADS : 1)
 #include "codegen/device.cuh"
 #include "common.cuh"
 #include "rows.cuh"
 
 typedef wide_of<T0>::type A;
-enum { SHORT = sizeof(T0) == 2, V = 16 / sizeof(T0), AT_ONCE = 4, UNROLLED = KEPT ? KEPT : 4 };
+/* AT_ONCE, TOGETHER: packs of a thread that are read before the first of them is waited for. */
+enum { SHORT = sizeof(T0) == 2, V = 16 / sizeof(T0) };
+enum { AT_ONCE = EVEN ? 4 : 3, TOGETHER = KEPT > 8 ? 8 : KEPT ? KEPT : 4 };
 #include "exponent.cuh"
 
 struct loss_job {
@@ -49,74 +53,110 @@ FN void ask_row(const loss_job &p, i64 r, int slot, char *room)
   portion_ends();
 }
 
-/* The sum over a row, for every thread of its group. */
-FN exponentials sum_of(kept<T0, V> &row)
+/* Packs of a long row that are on their way while those before them are gone over. */
+struct portion {
+  pack<T0, V> e[AT_ONCE];
+};
+/* mine, shift, n: of the row. */
+FN portion read_portion(const T0 *mine, int shift, place n, int k)
+{
+  const place first = (place)GROUP_LANE * V - shift;
+  portion made;
+#pragma unroll
+  for (int i = 0; i < AT_ONCE; i++)
+    made.e[i] = stream_pack<T0, V>(PACK_AT(mine, k + i), PACK_AT(first, k + i), n, put<T0>(least()), true);
+  return made;
+}
+
+/* The sum over a row that is kept, for every thread of its group: the largest first, so that it is never scaled. value:
+ * element `at`, which another thread may have: the group has met, and meets again before its place is used anew. */
+FN exponentials sum_kept(kept<T0, V> &row, place at, A &value, int slot)
+{
+  pack<T0, V> e[KEPT ? KEPT : 1];
+#pragma unroll
+  for (int k = 0; k < KEPT; k++) e[KEPT ? k : 0] = first_read(row, k);
+  exponentials all = {group_max<0>(most_in<T0>::template of<V, KEPT ? KEPT : 1>(e), slot), 0};
+  const A off = taken_off(all.most);
+  if (AHEAD) {
+    __syncwarp();
+    value = (A)get(((const T0 *)(row.room - GROUP_LANE))[at + row.shift]);
+  } else if (row.n) value = (A)get(row.x[at]);
+#pragma unroll
+  for (int k = 0; k < KEPT; k++) all.sum += parts_of<T0, V>(e[KEPT ? k : 0], off);
+  all.sum = group_sum<1>(all.sum, slot);
+  return all;
+}
+
+/* The same over a long row; portion `soon` is its first one, and then the next row's. */
+FN exponentials sum_long(const kept<T0, V> &row, const kept<T0, V> &next, portion &soon, int slot)
 {
   exponentials all = {least(), 0};
-  if (KEPT) { /* the largest first, so that the sum is never scaled */
-#pragma unroll
-    for (int k = 0; k < KEPT; k++) {
-      const pack<T0, V> e = first_read(row, k);
-#pragma unroll
-      for (int i = 0; i < V; i++) all.most = largest_of(all.most, (A)get(e.v[i]));
-    }
-    all.most = group_max<0>(all.most);
-    const A off = taken_off(all.most);
-#pragma unroll
-    for (int k = 0; k < KEPT; k++) {
-      const pack<T0, V> e = read_again(row, k);
-#pragma unroll
-      for (int i = 0; i < V; i++) all.sum += part_of((A)get(e.v[i]), off);
-    }
-    all.sum = group_sum<1>(all.sum);
-    return all;
+#pragma unroll 1
+  for (int k = 0; k < PACKS(row.n); k += AT_ONCE) {
+    const portion now = soon;
+    const bool more = k + AT_ONCE < PACKS(row.n);
+    soon = read_portion(more ? row.mine : next.mine, more ? row.shift : next.shift, more ? row.n : next.n,
+                        more ? k + AT_ONCE : 0);
+    add_packs<T0, V, AT_ONCE>(all, now.e);
   }
-  for (int k = 0; k < PACKS(row.n); k += AT_ONCE) { /* read together, before any of them is waited for */
-    pack<T0, V> e[AT_ONCE];
-#pragma unroll
-    for (int i = 0; i < AT_ONCE; i++) e[i] = load_pack<T0, V>(row.x, PLACE_OF(row, k + i), row.n, row.none);
-    add_packs<T0, V, AT_ONCE>(all, e);
-  }
-  return join(all);
+  return join(all, slot);
 }
 
-/* By the thread that has the class, or, where none has, by the first. */
-FN A give_loss(const loss_job &p, i64 r, i64 t, A value, A lse)
-{
-  const bool fits = t >= 0 && t < p.n;
-  if (t != p.ignore && !fits) report_fault(p.fault, FAULT_CLASS, t, p.n);
-  const A loss = t == p.ignore || !fits ? (A)0 : lse - value;
-  if (!p.reduce) p.loss[r] = put<T1>(loss);
-  return loss;
-}
-
+/* A row's loss waits in a lane of its group until each has one: their logarithms, classes and places are seen to
+ * together. */
+struct waiting {
+  A most, sum, value; /* value: the logit of the class */
+  i64 t, next;        /* the classes of this lane's row, and of its next one */
+};
 FN i64 class_of(const loss_job &p, i64 r) { return r < p.rows ? p.target[r] : 0; }
+FN bool fits(const loss_job &p, i64 t) { return t >= 0 && t < p.n; }
+
+/* By the lane that has row r. */
+FN void finish(const loss_job &p, i64 r, const waiting &w, f64 &sum, f64 &count)
+{
+  const bool alone = w.most == (A)INF_F64 || (w.most == least() && w.sum == 0);
+  const A lse = alone ? w.most : w.most + log_of(w.sum);
+  if (w.t != p.ignore && !fits(p, w.t)) report_fault(p.fault, FAULT_CLASS, w.t, p.n);
+  const A loss = w.t == p.ignore || !fits(p, w.t) ? (A)0 : lse - w.value;
+  p.lse[r] = lse;
+  if (!p.reduce) p.loss[r] = put<T1>(loss);
+  sum += (f64)loss;
+  count += w.t != p.ignore;
+}
 
 KERNEL(loss_rows, loss_job)
 {
   DYNAMIC_SHARED(char, room);
-  i64 next_class = class_of(p, FIRST_ROW);
+  const int lane = N > 0 ? GROUP_LANE : LANE;
+  const bool finishes = GROUP_LANE < LANES;
+  i64 own = FIRST_ROW + lane * ROW_STEP; /* the row of this lane */
+  waiting w = {0, 0, 0, class_of(p, own), class_of(p, own + LANES * ROW_STEP)};
+  int turn = 0;
   f64 sum = 0, count = 0;
+  portion soon;
+  if (!KEPT) {
+    const kept<T0, V> first = logits(p, FIRST_ROW, 0, 0);
+    soon = read_portion(first.mine, first.shift, first.n, 0);
+  }
   for (int a = 0; a < AHEAD; a++) ask_row(p, FIRST_ROW + a * ROW_STEP, a, room);
   EACH_ROW(r, slot, p.rows)
   {
-    const i64 t = next_class;
     if (AHEAD) ask_row(p, r + AHEAD * ROW_STEP, SLOT_AHEAD(slot), room);
-    next_class = class_of(p, r + ROW_STEP);
     portions_arrive<AHEAD>();
     kept<T0, V> row = logits(p, r, slot, room);
-    const i64 at = t + row.shift, mine = at / V % GROUP, hit = at / V / GROUP; /* whose pack it is, and which */
-    const bool has = t >= 0 && t < row.n && mine == GROUP_LANE, none = (t < 0 || t >= row.n) && GROUP_LANE == 0;
-    const exponentials all = sum_of(row);
-    const bool alone = all.most == (A)INF_F64 || (all.most == least() && all.sum == 0);
-    const A lse = alone ? all.most : all.most + log_of(all.sum);
-    if (r < p.rows) {
-      if (GROUP_LANE == 0) p.lse[r] = lse;
-      if (has) sum += (f64)give_loss(p, r, t, (A)get(AHEAD ? row.room[hit * THREADS].v[at % V] : row.x[t]), lse);
-      if (none) sum += (f64)give_loss(p, r, t, 0, lse);
-      count += (has || none) && t != p.ignore;
-    }
+    const place at = __shfl_sync(FULL, (place)(fits(p, w.t) ? w.t : 0), turn, LANES);
+    A value = KEPT || r >= p.rows ? (A)0 : (A)get(row.x[at]);
+    const exponentials all = KEPT ? sum_kept(row, at, value, slot)
+                                  : sum_long(row, logits(p, r + ROW_STEP, slot, 0), soon, slot);
+    if (lane == turn) w.most = all.most, w.sum = all.sum, w.value = value;
+    if (++turn < LANES) continue;
+    if (finishes && own < p.rows) finish(p, own, w, sum, count);
+    own += LANES * ROW_STEP;
+    w.t = w.next;
+    w.next = class_of(p, own + LANES * ROW_STEP);
+    turn = 0;
   }
+  if (finishes && lane < turn && own < p.rows) finish(p, own, w, sum, count);
   if (p.reduce) give_all(p, sum, count, p.blocks == 1);
 }
 
@@ -148,28 +188,40 @@ FN f64 share_of(const loss_job &p)
   return 1 / (f64)(p.count ? p.count[0] : counted(p, threadIdx.x, THREADS));
 }
 
-#undef BLOCKS_AT_ONCE
-#define BLOCKS_AT_ONCE (THREADS < 1024 ? 1536 / THREADS : 1) /* nothing is asked for ahead here */
+/* (softmax(x) - [class]) * g / count, of AT_MOST packs of a row from pack k on, which are read before any is stored. */
+template <int AT_MOST>
+FN void gradients_of(const kept<T0, V> &row, T0 *y, int k, i64 t, A lse, A scale, bool counts)
+{
+  pack<T0, V> e[AT_MOST];
+#pragma unroll
+  for (int i = 0; i < AT_MOST; i++)
+    e[i] = load_pack<T0, V>(PACK_AT(row.mine, k + i), PLACE_OF(row, k + i), row.n, row.none, EDGE(k + i));
+#pragma unroll
+  for (int i = 0; i < AT_MOST; i++) {
+    const place at = PLACE_OF(row, k + i);
+    const i64 hit = t - at;
+    A v[V];
+    if (EDGE(k + i) && at >= row.n) break;
+    unpack<T0, V>(v, e[i]);
+#pragma unroll
+    for (int j = 0; j < V; j++) v[j] = part_of(v[j], lse);
+    if (hit >= 0 && hit < V) /* one pack of a row */
+#pragma unroll
+      for (int j = 0; j < V; j++) v[j] -= (A)(j == hit);
+#pragma unroll
+    for (int j = 0; j < V; j++) v[j] = counts ? v[j] * scale : (A)0;
+    store_pack<T0, V>(PACK_AT(y, k + i), at, row.n, packed<T0, V>(v), EDGE(k + i));
+  }
+}
 
-/* (softmax(x) - [class]) * g / count */
 KERNEL(loss_grad, loss_job)
 {
   const f64 share = share_of(p);
   for (i64 r = FIRST_ROW; r < p.rows; r += ROW_STEP) {
     const kept<T0, V> row = row_at<T0, V>(p.x, r, p.rows, p.n, put<T0>(0), 0);
     const i64 t = p.target[r];
-    const bool counts = t != p.ignore;
     const A lse = p.lse[r], scale = (A)((f64)get(p.g[p.reduce ? 0 : r]) * share);
-#pragma unroll UNROLLED
-    for (int k = 0; k < PACKS(p.n); k++) {
-      const place at = PLACE_OF(row, k);
-      if (EDGE(k) && at >= row.n) break;
-      pack<T0, V> e = load_pack<T0, V>(row.x, at, row.n, row.none, EDGE(k)), y;
-      const int hit = t - at < V ? (int)(t - at) : -1;
-#pragma unroll
-      for (int i = 0; i < V; i++)
-        y.v[i] = put<T0>(counts ? (exp_of(get(e.v[i]), lse) - (A)(i == hit)) * scale : (A)0);
-      store_pack<T0, V>(p.y + r * p.n, at, row.n, y, EDGE(k));
-    }
+    T0 *const y = FIRST_OF(row, p.y + r * p.n);
+    for (int k = 0; k < PACKS(p.n); k += TOGETHER) gradients_of<TOGETHER>(row, y, k, t, lse, scale, t != p.ignore);
   }
 }

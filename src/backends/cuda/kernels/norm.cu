@@ -5,15 +5,17 @@
  * once and kept (rows.cuh). Invariant: gradients of weight and bias are sums over fixed pieces of the rows, joined in
  * order, so they are the same every time. */
 /* At most 64 registers a thread, so that many rows are under way; more for long rows of a warp where packs are taken
- * apart, and for two inputs below. As in norm.c. */
-#define BLOCKS_AT_ONCE (THREADS > 512 ? 1 : (EVEN || N <= 0 ? 1024 : 768) / THREADS)
+ * apart, for float64, and for two inputs below. As in norm.c. */
+#define BLOCKS_AT_ONCE (THREADS > 512 ? 1 : (sizeof(T0) > 4 ? 512 : EVEN || N <= 0 ? 1024 : 768) / THREADS)
 #include "codegen/device.cuh"
 #include "common.cuh"
 #include "rows.cuh"
 
 enum norm_kind { layer, rms };
-/* Has it weights, a bias, something that is added (to x, or to its gradient)? Are weights laid out for the rows? */
+/* Has it weights, a bias, something that is added (to x, or to its gradient)? Are weights laid out for the rows? Is the
+ * bias's gradient wanted? */
 enum { WEIGHT = FORM >> 1 & 1, BIAS = FORM >> 2 & 1, ADDS = FORM >> 3 & 1, LAID = FORM >> 10 & 1 };
+enum { LEARNS = FORM >> 11 & 1 };
 
 typedef wide_of<T0>::type A;
 enum { V = 16 / sizeof(T0) };
@@ -59,23 +61,35 @@ FN f64 inverse_root(f64 v) { return 1 / sqrt(v); }
 
 template <class T> FN A element(const T *w, i64 i, i64 n, A none) { return w && i < n ? (A)get(w[i]) : none; }
 
-/* How many elements of the pack at `at` belong to the row. */
-FN int inside(place at, place n)
-{
-  return WHOLE(at, n) ? (int)V : (int)((at + V < n ? at + V : n) - (at > 0 ? at : 0));
-}
-
-/* Of a pack: the sum of squared distances from `mean`. */
-FN A distances(const pack<T0, V> &e, A mean, place at, place n, bool edge)
+/* Of a pack's numbers, those of the row that begins at element `at`: the sum of squared distances from `mean`. */
+FN A distances(const A *v, A mean, place at, place n, bool edge)
 {
   const u32 own = !edge || WHOLE(at, n) ? ~0u : EVEN ? 0 : those_inside<V>(at, n);
   A sum = 0;
 #pragma unroll
   for (int i = 0; i < V; i++) {
-    const A d = own >> i & 1 ? get(e.v[i]) - mean : (A)0;
+    const A d = own >> i & 1 ? v[i] - mean : (A)0;
     sum += d * d;
   }
   return sum;
+}
+
+/* How many of a row's elements the block's warps have: one over this warp's, and those of warp LANE % WARPS, with which
+ * its lane joins the others. */
+struct shares {
+  A inverse, one;
+};
+/* Of the first `end` elements behind the beginning of a pack, those of a warp. */
+FN place warp_has(place end, int warp)
+{
+  const place all = GROUP * V, each = 32 * V, rest = end % all - warp * each;
+  return end / all * each + (rest < 0 ? 0 : rest < each ? rest : each);
+}
+FN shares shares_of(int shift, place n)
+{
+  const int warp = (int)threadIdx.x >> 5, one = LANE % WARPS;
+  const A own = (A)(warp_has(shift + n, warp) - warp_has(shift, warp));
+  return shares{(A)1 / larger(own, (A)1), (A)(warp_has(shift + n, one) - warp_has(shift, one))};
 }
 
 /* The elements `by` and following of two packs that lie behind each other, a word at a time. */
@@ -122,7 +136,7 @@ FN pack<T1, V> weights_at(const T1 *w, const pack<T1, V> *laid, int k, place at,
 {
   const bool late = LATE(k);
   if (LAID) return laid[k * GROUP + GROUP_LANE];
-  if (EVEN || APART) return load_pack<T1, V>(w, at, n, put<T1>(0), EDGE(k));
+  if (EVEN || APART) return load_pack<T1, V>(PACK_AT(w + GROUP_LANE * V, k), at, n, put<T1>(0), EDGE(k));
   const int by = (V - shift) & (V - 1);
   const place first = at - by;
   if (late && first + 2 * V > n) { /* the last ones, by element */
@@ -158,18 +172,18 @@ template <> struct result_of<T0> {
   FN pack<T0, V> of(A *v) { return packed<T0, V>(v); }
 };
 
-/* Means and sums of squared distances of the block's warps, each over `count` elements, as those of all: about the first
- * warp's mean, so that both sums are taken together. */
-FN void join_warps(A count, A &mean, A &squares, A inverse, A n)
+/* Means and sums of squared distances of the block's warps as those of all: about the first warp's mean, so that both
+ * sums are taken together. */
+FN void join_warps(const shares &has, A &mean, A &squares, A inverse, A n, int slot)
 {
-  __shared__ A room[3][WARPS];
-  const int warp = (int)threadIdx.x >> 5, one = LANE % WARPS;
-  __syncthreads(); /* an earlier row's were read */
-  if (LANE == 0) room[0][warp] = count, room[1][warp] = mean, room[2][warp] = squares;
+  __shared__ pack<A, 2> room[SLOTS][WARPS];
+  group_meets();
+  if (LANE == 0) room[slot][threadIdx.x >> 5] = pack<A, 2>{{mean, squares}};
   __syncthreads();
-  const A first = room[1][0], away = room[1][one] - first;
-  A sum = room[0][one] * away;
-  squares = room[2][one] + sum * away;
+  const pack<A, 2> one = room[slot][LANE % WARPS];
+  const A first = room[slot][0].v[0], away = one.v[0] - first;
+  A sum = has.one * away;
+  squares = one.v[1] + sum * away;
 #pragma unroll
   for (int m = WARPS / 2; m > 0; m >>= 1) {
     sum += __shfl_xor_sync(FULL, sum, m);
@@ -183,12 +197,12 @@ FN void join_warps(A count, A &mean, A &squares, A inverse, A n)
 /* Inputs 0 and 1 of row r. What is added is not kept where rows are not in registers or a ring. */
 FN kept<T0, V> x_row(const norm_job &p, i64 r, int slot, char *room)
 {
-  return row_at<T0, V>(p.x, r, p.rows, p.n, put<T0>(0), p.stash ? room_of<T0, V>(room, 0, slot, p.n) : 0);
+  return row_at<T0, V>(p.x, r, p.rows, p.n, put<T0>(0), STASHED(p.stash) ? room_of<T0, V>(room, 0, slot, p.n) : 0);
 }
 FN kept<T2, V> g_row(const norm_job &p, i64 r, int slot, char *room, bool stays)
 {
   return row_at<T2, V>(p.g, r, p.rows, p.n, put<T2>(0),
-                       p.stash && stays ? room_of<T0, V>(room, 1, slot, p.n) : 0);
+                       STASHED(p.stash) && stays ? room_of<T0, V>(room, 1, slot, p.n) : 0);
 }
 FN void ask_rows(const norm_job &p, i64 r, int slot, char *room, bool both)
 {
@@ -197,68 +211,89 @@ FN void ask_rows(const norm_job &p, i64 r, int slot, char *room, bool both)
   portion_ends();
 }
 
-/* The mean and 1 / the standard deviation of a row that its packs were asked for. */
-FN void statistics(kept<T0, V> &row, A sum, A count, A &mean, A &rstd, const norm_job &p)
+/* What a row is normalised by. shift: for 16-bit rows, whose elements are fewer bits than what a product with 1 / the
+ * deviation rounds. */
+struct spread {
+  A mean, rstd, shift;
+};
+FN spread spread_by(A mean, A rstd) { return spread{mean, rstd, -mean * rstd}; }
+FN A normalised(A v, const spread &by)
+{
+  if (OP == rms) return v * by.rstd;
+  return sizeof(T0) == 2 ? v * by.rstd + by.shift : (v - by.mean) * by.rstd;
+}
+
+/* The numbers of rows that are kept stay in registers; others are read again. */
+enum { HELD = KEPT ? KEPT : 1 };
+#define OWN(k) (KEPT ? (k) : 0)
+
+/* Of a row whose packs were read: sum is this thread's, of its elements or their squares. */
+FN spread statistics(kept<T0, V> &row, A (*v)[V], A sum, const shares &has, const norm_job &p, int slot)
 {
   const A inverse = (A)1 / (A)p.n;
-  mean = 0;
+  A mean = 0;
   if (OP == layer) { /* about the warp's mean first, so that the block meets once */
-    const bool full = KEPT && p.n == (i64)KEPT * GROUP * V; /* every lane has as many */
-    count = N > 0 ? (A)p.n : full ? (A)(32 * KEPT * V) : warp_sum(count);
-    mean = N > 0 ? lanes_sum(sum) * inverse : lanes_sum(sum) / larger(count, (A)1);
+    mean = lanes_sum(sum) * (N > 0 ? inverse : has.inverse);
     sum = 0;
 #pragma unroll
-    for (int k = 0; k < PACKS(p.n); k++) sum += distances(read_again(row, k), mean, PLACE_OF(row, k), row.n, EDGE(k));
+    for (int k = 0; k < PACKS(p.n); k++) {
+      if (!KEPT) unpack<T0, V>(v[0], read_again(row, k));
+      sum += distances(v[OWN(k)], mean, PLACE_OF(row, k), row.n, EDGE(k));
+    }
     sum = lanes_sum(sum);
-    if (N <= 0 && THREADS > 32) join_warps(count, mean, sum, inverse, (A)p.n);
+    if (N <= 0 && THREADS > 32) join_warps(has, mean, sum, inverse, (A)p.n, slot);
   } else {
-    group_meets(); /* an earlier row's sum was read */
-    sum = group_sum<0>(sum);
+    group_meets();
+    sum = group_sum<0>(sum, slot);
   }
-  rstd = inverse_root(sum * inverse + (A)p.eps);
+  return spread_by(mean, inverse_root(sum * inverse + (A)p.eps));
 }
 
 FN void forward_row(const norm_job &p, i64 r, kept<T0, V> &row, kept<T2, V> &other, const kept<T0, V> &next,
-                    const pack<T1, V> *laid)
+                    const pack<T1, V> *laid, const shares &has, int slot)
 {
-  A sum = 0, count = 0, mean, rstd;
+  T0 *const added_to = ADDS ? FIRST_OF(row, p.sum + r * p.n) : 0;
+  T3 *const y = FIRST_OF(row, p.y + r * p.n);
+  A v[HELD][V], sum = 0;
 #pragma unroll
   for (int k = 0; k < PACKS(p.n); k++) {
-    const place at = PLACE_OF(row, k);
+    A *const own = v[OWN(k)];
     pack<T0, V> e = first_read(row, k);
     if (ADDS) {
       e = added(e, first_read(other, k));
-      if (!KEPT) store_pack<T0, V>(p.sum + r * p.n, at, row.n, e, EDGE(k));
+      if (!KEPT) store_pack<T0, V>(PACK_AT(added_to, k), PLACE_OF(row, k), row.n, e, EDGE(k));
       keep(row, k, e);
     }
-    if (N <= 0 && at < row.n) count += (A)inside(at, row.n);
+    unpack<T0, V>(own, e);
+    A part = 0;
 #pragma unroll
-    for (int i = 0; i < V; i++) sum += OP == layer ? get(e.v[i]) : get(e.v[i]) * get(e.v[i]);
+    for (int i = 0; i < V; i++) part += OP == layer ? own[i] : own[i] * own[i];
+    sum += part;
   }
-  if (ADDS) row.x = p.sum + r * p.n; /* where it is read again */
-  statistics(row, sum, count, mean, rstd, p);
+  if (ADDS) row.mine = added_to; /* where it is read again */
+  const spread by = statistics(row, v, sum, has, p, slot);
   if (GROUP_LANE == 0 && r < p.rows) {
-    if (p.mean) p.mean[r] = mean;
-    p.rstd[r] = rstd;
+    if (p.mean) p.mean[r] = by.mean;
+    p.rstd[r] = by.rstd;
   }
 #pragma unroll
   for (int k = 0; k < PACKS(p.n); k++) {
     const place at = PLACE_OF(row, k);
-    const pack<T0, V> e = last_read(row, next, k);
+    A *const own = v[OWN(k)];
+    if (!KEPT) unpack<T0, V>(own, last_read(row, next, k));
     if (LATE(k) && at >= row.n) continue;
-    pack<T1, V> w, b;
-    if (WEIGHT) w = weights_at(p.w, laid, k, at, row.shift, row.n);
-    if (BIAS) b = weights_at(p.b, laid + WEIGHT * KEPT * GROUP, k, at, row.shift, row.n);
-    A v[V];
+    if (KEPT && ADDS) /* not before: it would hold up what is read after it */
+      store_pack<T0, V>(PACK_AT(added_to, k), at, row.n, packed<T0, V>(own), EDGE(k));
+    A w[V], b[V];
+    if (WEIGHT) unpack<T1, V>(w, weights_at(p.w, laid, k, at, row.shift, row.n));
+    if (BIAS) unpack<T1, V>(b, weights_at(p.b, laid + WEIGHT * KEPT * GROUP, k, at, row.shift, row.n));
 #pragma unroll
     for (int i = 0; i < V; i++) {
-      v[i] = (get(e.v[i]) - mean) * rstd;
-      if (WEIGHT) v[i] *= (A)get(w.v[i]);
-      if (BIAS) v[i] += (A)get(b.v[i]);
+      own[i] = normalised(own[i], by);
+      if (WEIGHT) own[i] *= w[i];
+      if (BIAS) own[i] += b[i];
     }
-    if (KEPT && ADDS) /* not before: it would hold up what is read after it */
-      store_pack<T0, V>(p.sum + r * p.n, at, row.n, e, EDGE(k));
-    store_pack<T3, V>(p.y + r * p.n, at, row.n, result_of<T3>::of(v), EDGE(k));
+    store_pack<T3, V>(PACK_AT(y, k), at, row.n, result_of<T3>::of(own), EDGE(k));
   }
 }
 
@@ -268,13 +303,15 @@ KERNEL(norm_forward, norm_job)
   const bool both = ADDS && AHEAD;
   for (int a = 0; a < ASKED; a++) ask_rows(p, first_row() + a * ROW_STEP, a, room, both);
   const pack<T1, V> *const laid = lay_out_all(p, room);
+  shares has = shares_of(shift_of<V>(first_row(), p.n), (place)p.n);
   EACH_OWN_ROW(r, slot, p.rows)
   {
     if (N) ask_rows(p, r + AHEAD * ROW_STEP, SLOT_AHEAD(slot), room, both);
     portions_arrive<AHEAD>();
     kept<T0, V> row = x_row(p, r, slot, room), next = x_row(p, r + ROW_STEP, slot, room);
     kept<T2, V> other = g_row(p, r, slot, room, both);
-    forward_row(p, r, row, other, next, laid);
+    if (!KEPT) has = shares_of(row.shift, row.n);
+    forward_row(p, r, row, other, next, laid, has, slot);
     if (!N) portion_ends();
   }
 }
@@ -282,18 +319,23 @@ KERNEL(norm_forward, norm_job)
 #undef BLOCKS_AT_ONCE
 #define BLOCKS_AT_ONCE (THREADS > 512 ? 1 : (N <= 0 ? 768 : 512) / THREADS)
 
-FN pack<T3, V> low_of(const pack<T0, V> &e)
-{
-  pack<T3, V> out;
-#pragma unroll
-  for (int i = 0; i < V; i++) out.v[i] = put<T3>(get(e.v[i]));
-  return out;
-}
+/* A pack of rows in the type of results. */
+template <class T> struct low_of {
+  FN pack<T, V> of(const pack<T0, V> &e)
+  {
+    A v[V];
+    unpack<T0, V>(v, e);
+    return packed<T, V>(v);
+  }
+};
+template <> struct low_of<T0> {
+  FN pack<T0, V> of(const pack<T0, V> &e) { return e; }
+};
 
 /* What the rows of this thread add to the gradients of weight and bias, in the columns it has. */
 template <bool SUMS> struct column_sums {
   enum { PACKS_OF = SUMS && KEPT ? KEPT : 1 };
-  A w[PACKS_OF][V], b[PACKS_OF][V];
+  A w[PACKS_OF][V], b[LEARNS ? PACKS_OF : 1][V];
 };
 
 /* Adds up the block's warps where each has rows of its own, and stores the block's piece. */
@@ -304,14 +346,14 @@ FN void store_sums(const norm_job &p, const column_sums<true> &s)
 #pragma unroll
   for (int k = 0; k < KEPT; k++) {
 #pragma unroll
-    for (int which = 0; which < 2; which++) {
+    for (int which = 0; which < 1 + LEARNS; which++) {
       A *to = p.partial + ((i64)blockIdx.x * 2 + which) * p.n;
       if (N < 0) {
         pack<A, V> own;
 #pragma unroll
-        for (int i = 0; i < V; i++) own.v[i] = which ? s.b[k][i] : s.w[k][i];
+        for (int i = 0; i < V; i++) own.v[i] = which ? s.b[LEARNS ? k : 0][i] : s.w[k][i];
         const place at = ((place)k * GROUP + GROUP_LANE) * V - shift;
-        if (EVEN) store_pack<A, V>(to, at, (place)p.n, own, true);
+        if (EVEN) store_pack<A, V>(to + at, at, (place)p.n, own, true);
 #pragma unroll
         for (int i = 0; i < V; i++)
           if (!EVEN && at + i >= 0 && at + i < p.n) to[at + i] = own.v[i];
@@ -319,7 +361,7 @@ FN void store_sums(const norm_job &p, const column_sums<true> &s)
       }
 #pragma unroll
       for (int i = 0; i < V; i++) {
-        A own = which ? s.b[k][i] : s.w[k][i];
+        A own = which ? s.b[LEARNS ? k : 0][i] : s.w[k][i];
 #pragma unroll
         for (int m = LANES; m < 32; m <<= 1) own += __shfl_xor_sync(FULL, own, m); /* groups of the warp */
         if (LANE < LANES) room[threadIdx.x >> 5][i * LANES + LANE] = own;
@@ -337,95 +379,106 @@ FN void store_sums(const norm_job &p, const column_sums<true> &s)
 }
 
 /* Two sums over a group, which meets once. */
-FN void group_sums(A &a, A &b)
+FN void group_sums(A &a, A &b, int slot)
 {
   a = lanes_sum(a), b = lanes_sum(b);
   if (N > 0 || WARPS == 1) return;
-  __shared__ A room[2][WARPS];
-  __syncthreads(); /* an earlier row's were read */
-  if (LANE == 0) room[0][threadIdx.x >> 5] = a, room[1][threadIdx.x >> 5] = b;
+  __shared__ pack<A, 2> room[SLOTS][WARPS];
+  group_meets();
+  if (LANE == 0) room[slot][threadIdx.x >> 5] = pack<A, 2>{{a, b}};
   __syncthreads();
-  a = room[0][LANE % WARPS], b = room[1][LANE % WARPS];
+  const pack<A, 2> one = room[slot][LANE % WARPS];
+  a = one.v[0], b = one.v[1];
 #pragma unroll
   for (int m = WARPS / 2; m > 0; m >>= 1) a += __shfl_xor_sync(FULL, a, m), b += __shfl_xor_sync(FULL, b, m);
 }
 
-/* What a row was normalised by; read a row ahead. */
-struct spread {
+/* What row r was normalised by; read a row ahead. */
+struct read_spread {
   A mean, rstd;
 };
-FN spread spread_of(const norm_job &p, i64 r)
+FN read_spread spread_of(const norm_job &p, i64 r)
 {
-  return r < p.rows ? spread{p.mean ? p.mean[r] : (A)0, p.rstd[r]} : spread{0, 0};
+  return r < p.rows ? read_spread{OP == layer ? p.mean[r] : (A)0, p.rstd[r]} : read_spread{0, 0};
 }
 
-/* rstd (gw - mean(gw) - h mean(gw h)), h the normalised row, gw = g * weight; mean(gw) for layer norm only. */
+/* rstd (gw - mean(gw) - h mean(gw h)), h the normalised row, gw = g * weight; mean(gw) for layer norm only. Of 16-bit
+ * rows as gw * rstd + (x * slope + level). */
+struct slant {
+  A s1, s2, slope, level;
+};
+FN slant slant_of(const spread &by, A s1, A s2)
+{
+  return slant{s1, s2, -s2 * by.rstd * by.rstd, -(s1 + s2 * by.shift) * by.rstd};
+}
+FN A gradient_of(A x, A gw, const spread &by, const slant &to)
+{
+  if (sizeof(T0) == 2) return gw * by.rstd + (OP == layer ? x * to.slope + to.level : x * to.slope);
+  return by.rstd * (gw - to.s1 - normalised(x, by) * to.s2);
+}
+
 template <bool SUMS>
 FN void backward_row(const norm_job &p, i64 r, spread by, kept<T0, V> &xs, kept<T2, V> &gs, const kept<T0, V> &next_x,
-                     const kept<T2, V> &next_g, const pack<T1, V> *laid, column_sums<SUMS> &sums)
+                     const kept<T2, V> &next_g, const pack<T1, V> *laid, column_sums<SUMS> &sums, int slot)
 {
-  const A mean = by.mean, rstd = by.rstd;
-  const T0 *const add = p.add + r * p.n;
+  const i64 first = r * p.n;
+  const T0 *const add = ADDS ? FIRST_OF(xs, p.add + first) : 0;
   pack<T0, V> adds[N > 0 ? N : 1];
-  A s1 = 0, s2 = 0;
+  A x[V], g[V], w[V], s1 = 0, s2 = 0;
 #pragma unroll
   for (int k = 0; k < PACKS(p.n); k++) {
     const place at = PLACE_OF(xs, k);
-    const pack<T0, V> x = first_read(xs, k);
-    const pack<T2, V> g = first_read(gs, k);
-    if (N > 0 && ADDS) adds[N > 0 ? k : 0] = load_pack<T0, V>(add, at, xs.n, put<T0>(0), EDGE(k));
-    const bool there = LAID || !LATE(k) || at < xs.n;
-    pack<T1, V> w;
-    if (WEIGHT && there) w = weights_at(p.w, laid, k, at, xs.shift, xs.n);
+    unpack<T0, V>(x, first_read(xs, k));
+    unpack<T2, V>(g, first_read(gs, k)); /* 0 past the end, and so are weights */
+    if (N > 0 && ADDS) adds[N > 0 ? k : 0] = load_pack<T0, V>(PACK_AT(add, k), at, xs.n, put<T0>(0), EDGE(k));
+    if (WEIGHT) unpack<T1, V>(w, weights_at(p.w, laid, k, at, xs.shift, xs.n));
+    A part1 = 0, part2 = 0;
 #pragma unroll
     for (int i = 0; i < V; i++) {
-      const A h = (get(x.v[i]) - mean) * rstd, one = (A)get(g.v[i]); /* 0 past the end */
-      const A gw = WEIGHT ? (there ? one * (A)get(w.v[i]) : (A)0) : one;
-      s1 += gw;
-      s2 += gw * h;
-      if (SUMS) sums.w[SUMS ? k : 0][i] += one * h, sums.b[SUMS ? k : 0][i] += one;
+      const A h = normalised(x[i], by), gw = WEIGHT ? g[i] * w[i] : g[i];
+      part1 += gw;
+      part2 += gw * h;
+      if (SUMS) sums.w[SUMS ? k : 0][i] += g[i] * h;
+      if (SUMS && LEARNS) sums.b[SUMS && LEARNS ? k : 0][i] += g[i];
     }
+    s1 += part1, s2 += part2;
   }
-  group_sums(s1, s2);
+  group_sums(s1, s2, slot);
   const A inverse = (A)1 / (A)p.n;
-  s1 = OP == layer ? s1 * inverse : (A)0;
-  s2 = s2 * inverse;
+  const slant to = slant_of(by, OP == layer ? s1 * inverse : (A)0, s2 * inverse);
 #pragma unroll
   for (int k = 0; k < PACKS(p.n); k++) {
     const place at = PLACE_OF(xs, k);
-    const pack<T0, V> x = last_read(xs, next_x, k);
-    const pack<T2, V> g = last_read(gs, next_g, k);
+    unpack<T0, V>(x, last_read(xs, next_x, k));
+    unpack<T2, V>(g, last_read(gs, next_g, k));
     if (LATE(k) && at >= xs.n) continue;
-    pack<T1, V> w;
-    if (WEIGHT) w = weights_at(p.w, laid, k, at, xs.shift, xs.n);
-    A v[V];
+    if (WEIGHT) unpack<T1, V>(w, weights_at(p.w, laid, k, at, xs.shift, xs.n));
 #pragma unroll
-    for (int i = 0; i < V; i++) {
-      const A one = (A)get(g.v[i]), gw = WEIGHT ? one * (A)get(w.v[i]) : one, h = (get(x.v[i]) - mean) * rstd;
-      v[i] = rstd * (gw - s1 - h * s2);
-    }
-    pack<T0, V> out = packed<T0, V>(v);
-    if (ADDS) out = added(out, N > 0 ? adds[N > 0 ? k : 0] : load_pack<T0, V>(add, at, xs.n, put<T0>(0), EDGE(k)));
-    if (p.sum) store_pack<T0, V>(p.sum + r * p.n, at, xs.n, out, EDGE(k));
-    if (p.y) store_pack<T3, V>(p.y + r * p.n, at, xs.n, low_of(out), EDGE(k));
+    for (int i = 0; i < V; i++) x[i] = gradient_of(x[i], WEIGHT ? g[i] * w[i] : g[i], by, to);
+    pack<T0, V> out = packed<T0, V>(x);
+    if (ADDS)
+      out = added(out, N > 0 ? adds[N > 0 ? k : 0]
+                             : load_pack<T0, V>(PACK_AT(add, k), at, xs.n, put<T0>(0), EDGE(k)));
+    if (p.sum) store_pack<T0, V>(PACK_AT(FIRST_OF(xs, p.sum + first), k), at, xs.n, out, EDGE(k));
+    if (p.y) store_pack<T3, V>(PACK_AT(FIRST_OF(xs, p.y + first), k), at, xs.n, low_of<T3>::of(out), EDGE(k));
   }
 }
 
 template <bool SUMS> FN void backward_rows(const norm_job &p, char *room)
 {
   column_sums<SUMS> sums = {};
-  spread next = spread_of(p, first_row());
+  read_spread next = spread_of(p, first_row());
   for (int a = 0; a < ASKED; a++) ask_rows(p, first_row() + a * ROW_STEP, a, room, true);
   const pack<T1, V> *const laid = lay_out_all(p, room);
   EACH_OWN_ROW(r, slot, p.rows)
   {
-    const spread by = next;
+    const spread by = spread_by(next.mean, next.rstd);
     if (N) ask_rows(p, r + AHEAD * ROW_STEP, SLOT_AHEAD(slot), room, true);
     next = spread_of(p, r + ROW_STEP);
     portions_arrive<AHEAD>();
     kept<T0, V> xs = x_row(p, r, slot, room), next_x = x_row(p, r + ROW_STEP, slot, room);
     kept<T2, V> gs = g_row(p, r, slot, room, true), next_g = g_row(p, r + ROW_STEP, slot, room, true);
-    backward_row<SUMS>(p, r, by, xs, gs, next_x, next_g, laid, sums);
+    backward_row<SUMS>(p, r, by, xs, gs, next_x, next_g, laid, sums, slot);
     if (!N) portion_ends();
   }
   if constexpr (SUMS) store_sums(p, sums);
@@ -448,8 +501,8 @@ KERNEL(norm_affine, norm_job)
   A sw[V] = {}, sb[V] = {};
   if (column < p.n)
     for (i64 r = begin + warp; r < end; r += THREADS / 32) {
-      const pack<T0, V> x = load_pack<T0, V>(p.x + r * p.n, column, p.n, put<T0>(0));
-      const pack<T2, V> g = load_pack<T2, V>(p.g + r * p.n, column, p.n, put<T2>(0));
+      const pack<T0, V> x = load_pack<T0, V>(p.x + r * p.n + column, column, p.n, put<T0>(0));
+      const pack<T2, V> g = load_pack<T2, V>(p.g + r * p.n + column, column, p.n, put<T2>(0));
       const A mean = p.mean ? p.mean[r] : (A)0, rstd = p.rstd[r];
 #pragma unroll
       for (int i = 0; i < V; i++) {

@@ -21,8 +21,9 @@ typedef i64 place;
 #define AHEAD (FORM >> 8 & 3)
 #define SLOTS (AHEAD + 1)
 #define IN_REGISTERS (N != 0 && AHEAD == 0)
-/* Is the row in shared memory? */
+/* Is the row in shared memory? STASHED: are those of a launch, `stash` of which says so where N does not? */
 #define HAS_ROOM(r) (N ? AHEAD > 0 : (r).room != 0)
+#define STASHED(stash) (N ? AHEAD > 0 : (stash) != 0)
 #define LANES (N > 0 ? 32 >> (FORM >> 4 & 7) : 32)
 #define GROUP (N > 0 ? LANES : THREADS)
 #define GROUP_LANE (N > 0 ? LANE % LANES : (int)threadIdx.x)
@@ -41,8 +42,8 @@ typedef i64 place;
 #define ASKED (N ? AHEAD : 1)
 #define SLOT_AHEAD(slot) ((slot) ? (slot) - 1 : AHEAD)
 /* EVEN: every row begins and ends with a pack, so no pack needs to be taken apart. APART: operands do not begin with
- * packs, so all of them do. LATE, EDGE: may the pack k of a thread reach past the row, or have any elements that are not
- * its? WHOLE: are all elements of the pack at i the row's, and lie as one? */
+ * packs, so all of them do. LATE, EDGE: may the pack k of a thread reach past the row, or have any elements that are
+ * not its? WHOLE: are all elements of the pack at i the row's, and lie as one? */
 #define EVEN (FORM & 1)
 #define APART (FORM >> 7 & 1)
 #define LATE(k) (!KEPT || APART || (k) + (EVEN ? 1 : 2) >= KEPT)
@@ -79,42 +80,43 @@ template <class A> FN A lanes_max(A v)
   return v;
 }
 
-/* What each warp of a block has, to all of them; then lane i has that of warp i % WARPS. Each PLACE is memory of its own:
- * between two uses of one the block must meet elsewhere. */
+/* What each warp of a block has, to all of them; then lane i has that of warp i % WARPS. Each PLACE is memory of its
+ * own: between two uses of one the block must meet elsewhere. Rows in turn have a place for each slot, which is enough
+ * where there are two: then no warp is so far ahead as to write what another one still reads. */
 enum { WARPS = THREADS / 32 };
-template <int PLACE, class A> FN A of_warps(A v)
+template <int PLACE, class A> FN A of_warps(A v, int slot)
 {
-  __shared__ A room[WARPS];
-  if (LANE == 0) room[threadIdx.x >> 5] = v;
+  __shared__ A room[SLOTS][WARPS];
+  if (LANE == 0) room[slot][threadIdx.x >> 5] = v;
   __syncthreads();
-  return room[LANE % WARPS];
+  return room[slot][LANE % WARPS];
 }
-template <int PLACE, class A> FN A group_sum(A v)
+template <int PLACE, class A> FN A group_sum(A v, int slot)
 {
   v = lanes_sum(v);
   if (N > 0 || WARPS == 1) return v;
-  v = of_warps<PLACE>(v);
+  v = of_warps<PLACE>(v, slot);
 #pragma unroll
   for (int m = WARPS / 2; m > 0; m >>= 1) v += __shfl_xor_sync(FULL, v, m);
   return v;
 }
-template <int PLACE, class A> FN A group_max(A v)
+template <int PLACE, class A> FN A group_max(A v, int slot)
 {
   v = lanes_max(v);
   if (N > 0 || WARPS == 1) return v;
-  v = of_warps<PLACE>(v);
+  v = of_warps<PLACE>(v, slot);
 #pragma unroll
   for (int m = WARPS / 2; m > 0; m >>= 1) v = top_of(v, __shfl_xor_sync(FULL, v, m));
   return v;
 }
-/* The block meets, where a group is one. */
+/* Before what a row's places are used for: an earlier row's were read. */
 FN void group_meets()
 {
-  if (N <= 0 && WARPS > 1) __syncthreads();
+  if (N <= 0 && WARPS > 1 && SLOTS == 1) __syncthreads();
 }
 
-/* A pack of which the compiler knows no more than its words: it keeps and moves those, where it would take the pack apart
- * into elements wherever one of several ways to it does. */
+/* A pack of which the compiler knows no more than its words: it keeps and moves those, where it would take the pack
+ * apart into elements wherever one of several ways to it does. */
 template <class T, int V> FN pack<T, V> in_words(pack<T, V> p)
 {
 #ifndef CN_SIMT
@@ -131,21 +133,31 @@ template <int V> FN u32 those_inside(place i, place n)
   return ((1u << past) - 1) >> front << front;
 }
 
-/* V elements from i on; those before the row and past its end are `none`. edge: EDGE of the pack. */
+/* The pack at x, which is element i of a row; those before the row and past its end are `none`. edge: EDGE of it. */
 template <class T, int V> FN pack<T, V> load_pack(const T *x, place i, place n, T none, bool edge = true)
 {
-  if (!edge || WHOLE(i, n)) return *(const pack<T, V> *)(x + i);
+  if (!edge || WHOLE(i, n)) return *(const pack<T, V> *)x;
   const u32 own = EVEN ? 0 : those_inside<V>(i, n);
   pack<T, V> p;
 #pragma unroll
-  for (int k = 0; k < V; k++) p.v[k] = own >> k & 1 ? x[i + k] : none;
+  for (int k = 0; k < V; k++) p.v[k] = own >> k & 1 ? x[k] : none;
   return in_words(p);
 }
 
 /* The pack at i, with `none` for what is not the row's. */
 template <class T, int V> FN pack<T, V> without_others(pack<T, V> p, place i, place n, T none)
 {
-  const u32 own = EVEN ? 0 : those_inside<V>(i, n);
+  if (EVEN) { /* all or nothing, a word at a time */
+    pack<T, V> nothing;
+#pragma unroll
+    for (int e = 0; e < V; e++) nothing.v[e] = none;
+#pragma unroll
+    for (int e = 0; e < (int)(sizeof p / 4); e++)
+      ((u32 *)&p)[e] = i < n ? ((const u32 *)&p)[e] : ((const u32 *)&nothing)[e];
+    return p;
+  }
+  if (WHOLE(i, n)) return p;
+  const u32 own = those_inside<V>(i, n);
 #pragma unroll
   for (int e = 0; e < V; e++)
     if (!(own >> e & 1)) p.v[e] = none;
@@ -172,23 +184,24 @@ template <class T, int V> FN void store_whole(T *y, const pack<T, V> &p)
 #endif
 }
 
+/* Stores a pack at y, which is element i of a row. */
 template <class T, int V> FN void store_pack(T *y, place i, place n, const pack<T, V> &p, bool edge)
 {
   if (!edge || WHOLE(i, n)) {
-    store_whole<T, V>(y + i, p);
+    store_whole<T, V>(y, p);
     return;
   }
   const u32 own = EVEN ? 0 : those_inside<V>(i, n);
 #pragma unroll
   for (int k = 0; k < V; k++)
-    if (own >> k & 1) y[i + k] = p.v[k];
+    if (own >> k & 1) y[k] = p.v[k];
 }
 
 /* A kept row. */
 template <class T, int V> struct kept {
   pack<T, V> own[IN_REGISTERS ? KEPT : 1];
   pack<T, V> *room; /* this thread's first pack in shared memory; NULL: read where it is */
-  const T *x;
+  const T *x, *mine; /* its first element, and this thread's first pack */
   place n;
   T none;
   int shift;
@@ -197,34 +210,40 @@ template <class T, int V> struct kept {
 /* How far row r begins behind a pack. */
 template <int V> FN int shift_of(i64 r, i64 n) { return EVEN || APART ? 0 : (int)((u32)r * (u32)n & (V - 1)); }
 
-/* Row r of `rows` at x, of n elements; one that there is not has none. room: of the block, for this row. */
+/* Row r of `rows` at x, of n elements; one that there is not has none. room: of the block, for this row. Packs of a
+ * group lie beside each other there. */
 template <class T, int V> FN kept<T, V> row_at(const T *x, i64 r, i64 rows, i64 n, T none, char *room)
 {
   kept<T, V> made;
-  made.room = room ? (pack<T, V> *)room + threadIdx.x : 0;
+  made.room = N || room ? (pack<T, V> *)room + (threadIdx.x / GROUP * KEPT * GROUP + GROUP_LANE) : 0;
   made.x = x + r * n;
   made.n = (place)(r < rows ? n : 0);
   made.none = none;
   made.shift = shift_of<V>(r, n);
+  made.mine = made.x + (GROUP_LANE * V - made.shift);
   return made;
 }
 /* Where a block's rows lie in shared memory: `input` of those that each group reads. T is the widest type of them. */
 template <class T, int V> FN char *room_of(char *room, int input, int slot, i64 n)
 {
-  return room + (i64)(input * SLOTS + slot) * PACKS(n) * THREADS * (int)sizeof(pack<T, V>);
+  return room + (place)(input * SLOTS + slot) * PACKS(n) * THREADS * (int)sizeof(pack<T, V>);
 }
 
+/* The pack k of this thread: which element of the row it begins with; where it is, from the first one's place on. */
 #define PLACE_OF(r, k) (((place)(k) * GROUP + GROUP_LANE) * V - (r).shift)
+#define PACK_AT(first, k) ((first) + (place)(k) * GROUP * V)
+/* This thread's first pack of another row of the same length and shift. */
+#define FIRST_OF(r, other) ((other) + (GROUP_LANE * V - (r).shift))
 
 /* Asks for pack k of a row. The first one comes with elements of the row before, the last one with zeros; first_read
- * takes them out. */
+ * takes them out, whoever reads again must not mind them. */
 template <class T, int V> FN void ask_pack(const kept<T, V> &r, int k)
 {
   const place i = PLACE_OF(r, k);
   const int within = !EVEN && LATE(k) && i + V > r.n ? (int)(r.n - i) : (int)V;
   if (LATE(k) && i >= r.n) return;
-  if (APART) r.room[k * THREADS] = load_pack<T, V>(r.x, i, r.n, r.none);
-  else copy_async<(int)sizeof(pack<T, V>)>(r.room + k * THREADS, r.x + i, within * (int)sizeof(T));
+  if (APART) r.room[k * GROUP] = load_pack<T, V>(PACK_AT(r.mine, k), i, r.n, r.none);
+  else copy_async<(int)sizeof(pack<T, V>)>(r.room + k * GROUP, PACK_AT(r.mine, k), within * (int)sizeof(T));
 }
 template <class T, int V> FN void ask(const kept<T, V> &r)
 {
@@ -245,7 +264,7 @@ template <class T, int V> FN pack<T, V> stream_pack(const T *x, place i, place n
     if (!edge || i < n)
       asm volatile("ld.global.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
                    : "=r"(w[0]), "=r"(w[1]), "=r"(w[2]), "=r"(w[3])
-                   : "l"(x + i));
+                   : "l"(x));
     return p;
   }
 #endif
@@ -256,16 +275,16 @@ template <class T, int V> FN pack<T, V> stream_pack(const T *x, place i, place n
 template <class T, int V> FN void keep(kept<T, V> &r, int k, const pack<T, V> &p)
 {
   if (IN_REGISTERS) r.own[k] = p;
-  else if (HAS_ROOM(r)) r.room[k * THREADS] = p;
+  else if (HAS_ROOM(r)) r.room[k * GROUP] = p;
 }
 template <class T, int V> FN pack<T, V> first_read(kept<T, V> &r, int k)
 {
   const place i = PLACE_OF(r, k);
   pack<T, V> p;
-  if (!HAS_ROOM(r)) p = stream_pack<T, V>(r.x, i, r.n, r.none, EDGE(k));
+  if (!HAS_ROOM(r)) p = stream_pack<T, V>(PACK_AT(r.mine, k), i, r.n, r.none, EDGE(k));
   else {
-    p = r.room[k * THREADS];
-    if (EDGE(k) && (EVEN ? i >= r.n : i < 0 || i + V > r.n)) r.room[k * THREADS] = p = without_others<T, V>(p, i, r.n, r.none);
+    p = r.room[k * GROUP];
+    if (EDGE(k)) p = without_others<T, V>(p, i, r.n, r.none);
   }
   if (IN_REGISTERS) r.own[k] = p;
   return p;
@@ -280,11 +299,27 @@ template <class T, int V> FN pack<T, V> unknown(pack<T, V> p)
 #endif
   return p;
 }
+/* A pack from shared memory as if another thread might have changed it: so it is read again, where the compiler would
+ * have kept it, and what it was converted to, in registers. */
+template <class T, int V> FN pack<T, V> read_anew(const pack<T, V> *room)
+{
+#ifndef CN_SIMT
+  if (KEPT && sizeof(pack<T, V>) == 16) {
+    pack<T, V> p;
+    u32 *const w = (u32 *)&p;
+    asm volatile("ld.volatile.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(w[0]), "=r"(w[1]), "=r"(w[2]), "=r"(w[3])
+                 : "r"((u32)__cvta_generic_to_shared(room)));
+    return p;
+  }
+#endif
+  return *room;
+}
 template <class T, int V> FN pack<T, V> read_again(const kept<T, V> &r, int k)
 {
   if (IN_REGISTERS) return unknown(r.own[k]);
-  if (HAS_ROOM(r)) return r.room[k * THREADS];
-  return load_pack<T, V>(r.x, PLACE_OF(r, k), r.n, r.none, EDGE(k));
+  if (HAS_ROOM(r)) return read_anew<T, V>(r.room + k * GROUP);
+  return load_pack<T, V>(PACK_AT(r.mine, k), PLACE_OF(r, k), r.n, r.none, EDGE(k));
 }
 /* The same for the last time: where there is room for one row only, the next one's pack takes its place. */
 template <class T, int V> FN pack<T, V> last_read(const kept<T, V> &r, const kept<T, V> &next, int k)

@@ -34,77 +34,81 @@ FN A forward_of(A v, A most, A last) { return OP == softmax ? exp_of(v, most) * 
 FN A gradient_of(A g, A y, A sum) { return OP == softmax_grad ? y * (g - sum) : g - exp_of(y, 0) * sum; }
 
 /* Rows kept in registers: the largest first, so that each exponential is taken once. */
-FN void forward_kept(kept<T0, V> &row, T1 *y)
+FN void forward_kept(kept<T0, V> &row, T1 *y, int slot)
 {
-  A v[KEPT ? KEPT : 1][V], most = least(), sum = 0;
+  enum { OF = KEPT ? KEPT : 1 };
+  pack<T0, V> e[OF];
+  A v[OF][V], sum = 0;
+#pragma unroll
+  for (int k = 0; k < KEPT; k++) e[KEPT ? k : 0] = first_read(row, k);
+  const A most = group_max<0>(most_in<T0>::template of<V, OF>(e), slot);
 #pragma unroll
   for (int k = 0; k < KEPT; k++) {
-    const pack<T0, V> e = first_read(row, k);
-#pragma unroll
-    for (int i = 0; i < V; i++) most = top_of(most, (A)get(e.v[i]));
-  }
-  most = group_max<0>(most);
-#pragma unroll
-  for (int k = 0; k < KEPT; k++) {
-    const pack<T0, V> e = read_again(row, k);
+    A *const own = v[KEPT ? k : 0];
+    A part = 0;
+    unpack<T0, V>(own, e[KEPT ? k : 0]);
 #pragma unroll
     for (int i = 0; i < V; i++) {
-      v[KEPT ? k : 0][i] = OP == softmax ? exp_of((A)get(e.v[i]), most) : (A)get(e.v[i]) - most;
-      sum += OP == softmax ? v[KEPT ? k : 0][i] : exp_of(v[KEPT ? k : 0][i], 0);
+      own[i] = OP == softmax ? exp_of(own[i], most) : own[i] - most;
+      part += OP == softmax ? own[i] : exp_of(own[i], 0);
     }
+    sum += part;
   }
-  sum = group_sum<1>(sum);
+  sum = group_sum<1>(sum, slot);
   const A last = OP == softmax ? (A)1 / sum : log_of(sum);
 #pragma unroll
   for (int k = 0; k < KEPT; k++) {
+    A *const own = v[KEPT ? k : 0];
 #pragma unroll
-    for (int i = 0; i < V; i++) {
-      A &e = v[KEPT ? k : 0][i];
-      e = OP == softmax ? e * last : e - last;
-    }
-    store_pack<T1, V>(y, PLACE_OF(row, k), row.n, packed<T1, V>(v[KEPT ? k : 0]), EDGE(k));
+    for (int i = 0; i < V; i++) own[i] = OP == softmax ? own[i] * last : own[i] - last;
+    store_pack<T1, V>(PACK_AT(y, k), PLACE_OF(row, k), row.n, packed<T1, V>(own), EDGE(k));
   }
 }
 
-FN void forward_row(kept<T0, V> &row, const kept<T0, V> &next, T1 *y)
+/* y: the place of this thread's first pack. */
+FN void forward_row(kept<T0, V> &row, const kept<T0, V> &next, T1 *y, int slot)
 {
   if (KEPT) {
-    forward_kept(row, y);
+    forward_kept(row, y, slot);
     return;
   }
   exponentials x = {least(), 0};
 #pragma unroll
   for (int k = 0; k < PACKS(row.n); k++) add_pack<T0, V>(x, first_read(row, k));
-  x = join(x);
+  x = join(x, slot);
   const A last = OP == softmax ? (A)1 / x.sum : log_of(x.sum);
 #pragma unroll
   for (int k = 0; k < PACKS(row.n); k++) {
-    const pack<T0, V> e = last_read(row, next, k);
     A v[V];
+    unpack<T0, V>(v, last_read(row, next, k));
 #pragma unroll
-    for (int i = 0; i < V; i++) v[i] = forward_of((A)get(e.v[i]), x.most, last);
-    store_pack<T1, V>(y, PLACE_OF(row, k), row.n, packed<T1, V>(v), EDGE(k));
+    for (int i = 0; i < V; i++) v[i] = forward_of(v[i], x.most, last);
+    store_pack<T1, V>(PACK_AT(y, k), PLACE_OF(row, k), row.n, packed<T1, V>(v), EDGE(k));
   }
 }
 
-FN void gradient_row(kept<T0, V> &gs, kept<T0, V> &ys, const kept<T0, V> &next_g, const kept<T0, V> &next_y, T1 *y)
+FN void gradient_row(kept<T0, V> &gs, kept<T0, V> &ys, const kept<T0, V> &next_g, const kept<T0, V> &next_y, T1 *y,
+                     int slot)
 {
-  A sum = 0;
+  A sum = 0, g[V], o[V];
 #pragma unroll
   for (int k = 0; k < PACKS(gs.n); k++) {
-    const pack<T0, V> e = first_read(gs, k), o = first_read(ys, k);
+    A part = 0;
+    unpack<T0, V>(g, first_read(gs, k));
+    unpack<T0, V>(o, first_read(ys, k));
 #pragma unroll
-    for (int i = 0; i < V; i++) sum += OP == softmax_grad ? (A)get(e.v[i]) * (A)get(o.v[i]) : (A)get(e.v[i]);
+    for (int i = 0; i < V; i++) part += OP == softmax_grad ? g[i] * o[i] : g[i];
+    sum += part;
   }
-  group_meets(); /* the sum before was read */
-  sum = group_sum<0>(sum);
+  group_meets();
+  sum = group_sum<0>(sum, slot);
 #pragma unroll
   for (int k = 0; k < PACKS(gs.n); k++) {
-    const pack<T0, V> e = last_read(gs, next_g, k), o = last_read(ys, next_y, k);
-    A v[V];
+    unpack<T0, V>(g, last_read(gs, next_g, k));
+    unpack<T0, V>(o, last_read(ys, next_y, k));
 #pragma unroll
-    for (int i = 0; i < V; i++) v[i] = gradient_of((A)get(e.v[i]), (A)get(o.v[i]), sum);
-    store_pack<T1, V>(y, PLACE_OF(gs, k), gs.n, packed<T1, V>(v), EDGE(k));
+    for (int i = 0; i < V; i++) g[i] = gradient_of(g[i], o[i], sum);
+    store_pack<T1, V>(PACK_AT(y, k), PLACE_OF(gs, k), gs.n, packed<T1, V>(g), EDGE(k));
   }
 }
 
@@ -112,7 +116,7 @@ FN void gradient_row(kept<T0, V> &gs, kept<T0, V> &ys, const kept<T0, V> &next_g
 FN kept<T0, V> input_row(const softmax_job &p, int input, i64 r, int slot, char *room)
 {
   return row_at<T0, V>(input ? p.b : p.x, r, p.rows, p.n, put<T0>(GRAD ? (A)0 : least()),
-                       p.stash ? room_of<T0, V>(room, input, slot, p.n) : 0);
+                       STASHED(p.stash) ? room_of<T0, V>(room, input, slot, p.n) : 0);
 }
 FN void ask_row(const softmax_job &p, i64 r, int slot, char *room)
 {
@@ -130,10 +134,11 @@ KERNEL(softmax_rows, softmax_job)
     if (N) ask_row(p, r + AHEAD * ROW_STEP, SLOT_AHEAD(slot), room);
     portions_arrive<AHEAD>();
     kept<T0, V> row = input_row(p, 0, r, slot, room), next = input_row(p, 0, r + ROW_STEP, slot, room);
+    T1 *const y = FIRST_OF(row, p.y + r * p.n);
     if (GRAD) {
       kept<T0, V> result = input_row(p, 1, r, slot, room), more = input_row(p, 1, r + ROW_STEP, slot, room);
-      gradient_row(row, result, next, more, p.y + r * p.n);
-    } else forward_row(row, next, p.y + r * p.n);
+      gradient_row(row, result, next, more, y, slot);
+    } else forward_row(row, next, y, slot);
     if (!N) portion_ends();
   }
 }
