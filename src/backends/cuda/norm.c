@@ -12,8 +12,8 @@ enum { PIECES_PER_UNIT = 6, LEAST_ROWS = 32, SUM_THREADS = 128, JOIN_THREADS = 1
  * rows are taken apart, and of norm_backward and norm_backward_all; of float64, and where their sums take more
  * registers. */
 enum { RESIDENT = 1024, LEAN_RESIDENT = 768, FEW_RESIDENT = 512, LEAST_RESIDENT = 384, LEAN_PACKS = 4 };
-/* Packs of a thread of a block: forward, and where it has sums of columns, too. */
-enum { PACKS = 4, FEW_PACKS = 2 };
+/* Packs of a thread of a block; FEW_PACKS: so many leave registers for sums of columns. */
+enum { PACKS = 4, FEW_PACKS = 3 };
 
 /* As in kernels/norm.cu. */
 typedef struct job {
@@ -46,8 +46,7 @@ static cni_cuda_code code_of(const call *c, const char *entry)
 static cni_cuda_rows plan(const call *c, const job *j, int inputs)
 {
   const void *pointers[] = {j->x, j->g, j->w, j->b, j->y, j->add, j->sum};
-  cni_cuda_rows r = cni_cuda_rows_plan(j->rows, j->n, c->x_type, c->x_type, inputs, inputs > 1 ? FEW_PACKS : PACKS,
-                                       pointers, 7);
+  cni_cuda_rows r = cni_cuda_rows_plan(j->rows, j->n, c->x_type, c->x_type, inputs, PACKS, pointers, 7);
   /* A pack of weights may be wider than 16 bytes, and then must lie so. */
   size_t wide = cn_element_size(c->w_type) / cn_element_size(c->x_type);
   if (wide > 1)
@@ -223,12 +222,14 @@ static int affine(const call *k, job *j)
 static int all_at_once(const call *k, job *j, cni_cuda_rows r)
 {
   bool lean = is_even(&r) && !k->adds && r.packs <= LEAN_PACKS;
-  int resident = lean ? LEAN_RESIDENT : FEW_RESIDENT;
-  if (r.packs > 0) { /* a warp's sums take many registers: blocks of 4 */
+  bool few = r.packs < 0 && r.packs >= -FEW_PACKS;
+  if (r.packs > 0) { /* each warp adds up sums of its own: blocks of 4 */
     r.grid.x = r.grid.x * (r.grid.threads / SUM_THREADS);
     r.grid.threads = SUM_THREADS;
-    resident = lean ? FEW_RESIDENT : LEAST_RESIDENT;
   }
+  int resident = few && lean ? LEAN_RESIDENT
+                 : few || lean || r.grid.threads > SUM_THREADS ? FEW_RESIDENT
+                                                               : LEAST_RESIDENT;
   take_turns(k, j, &r, 2, resident);
   make_alike(k, j, &r);
   j->pieces = r.grid.x;

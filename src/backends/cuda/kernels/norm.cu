@@ -544,10 +544,11 @@ KERNEL(norm_affine_join, norm_job)
 }
 
 /* norm_backward together with what each block's rows add to the gradients of weight and bias: rows that are kept in
- * registers, 80 of them where a block has a row, 128 where a warp has one; more where packs are taken apart or
- * something is added. */
+ * registers, 80 of them where a thread has few packs, 128 or more where it has four; more where packs are taken apart
+ * or something is added, if two blocks have them. As in norm.c. */
 #undef BLOCKS_AT_ONCE
-#define RESIDENT (N < 0 ? (EVEN && !ADDS ? 768 : 512) : EVEN && !ADDS && N <= 4 ? 512 : 384)
+#define LEAN (EVEN && !ADDS && N <= 4)
+#define RESIDENT (N < 0 && N >= -3 ? (LEAN ? 768 : 512) : LEAN || THREADS > 128 ? 512 : 384)
 #define BLOCKS_AT_ONCE (THREADS < 384 ? RESIDENT / THREADS : 1)
 #if N != 0
 KERNEL(norm_backward_all, norm_job)
