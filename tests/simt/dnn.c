@@ -4,6 +4,7 @@
  * in front of tests/simt. A graph has three engines: 0 rounds (to Tensor Cores' types, as it says) and takes three
  * milliseconds, 1 is plain and takes two, 2 takes one, but would have to be compiled first. Invariant: what is not a
  * convolution of float32 or bfloat16 in two dims has no engines. */
+#include <cuda.h>
 #include <cudnn.h>
 #include <dlfcn.h>
 #include <stdbool.h>
@@ -202,6 +203,17 @@ EXPORT cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t descripto
 
 /* ---- runs ---- */
 
+typedef struct handle {
+  CUstream stream;
+} handle;
+
+/* What the emulated driver has under a name. */
+static void *in_driver(const char *name)
+{
+  void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+  return driver ? dlsym(driver, name) : NULL;
+}
+
 static float load(const plan *p, const void *data, int64_t i)
 {
   if (p->type == CUDNN_DATA_FLOAT) return ((const float *)data)[i];
@@ -252,33 +264,48 @@ static void *pointer(const thing *pack, int64_t uid)
   return NULL;
 }
 
-EXPORT cudnnStatus_t cudnnBackendExecute(cudnnHandle_t h, cudnnBackendDescriptor_t made, cudnnBackendDescriptor_t pack)
+typedef struct run {
+  plan plan;
+  void *data[3], *bias, *residual; /* data: image, filter, result */
+} run;
+
+/* A run, when the device comes to it. 0: done. */
+static int execute(const void *argument)
 {
-  const plan *p = &((const thing *)made)->plan;
+  const run *r = argument;
+  const plan *p = &r->plan;
   const int64_t *shapes[] = {p->y, p->w, p->x}, *shape = shapes[p->kind];
-  void *data[3], *bias = pointer(pack, p->bias), *residual = pointer(pack, p->residual);
-  void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
-  float *clock = driver ? dlsym(driver, "simt_clock") : NULL;
-  (void)h;
-  simt_dnn_runs[p->engine]++;
-  if (clock) *clock += (float)(ENGINES - p->engine);
-  for (int i = 0; i < 3; i++)
-    if (!(data[i] = pointer(pack, p->uid[i]))) return CUDNN_STATUS_BAD_PARAM;
+  float *clock = in_driver("simt_clock");
   int64_t n = shape[0] * shape[1] * shape[2] * shape[3];
   float *sums = calloc((size_t)n, sizeof *sums);
-  if (!sums) return CUDNN_STATUS_ALLOC_FAILED;
-  convolve(p, data, sums);
+  if (!sums) return 1;
+  simt_dnn_runs[p->engine]++;
+  if (clock) *clock += (float)(ENGINES - p->engine);
+  convolve(p, r->data, sums);
   for (int64_t i = 0; i < n; i++) {
-    float v = sums[i] + (residual ? load(p, residual, i) : 0) + (bias ? load(p, bias, i % shape[1]) : 0);
-    store(p, data[2 - p->kind], i, p->relu && v <= 0 ? 0 : v);
+    float v = sums[i] + (r->residual ? load(p, r->residual, i) : 0) + (r->bias ? load(p, r->bias, i % shape[1]) : 0);
+    store(p, r->data[2 - p->kind], i, p->relu && v <= 0 ? 0 : v);
   }
   free(sums);
-  return CUDNN_STATUS_SUCCESS;
+  return 0;
+}
+
+EXPORT cudnnStatus_t cudnnBackendExecute(cudnnHandle_t h, cudnnBackendDescriptor_t made, cudnnBackendDescriptor_t pack)
+{
+  run r = {.plan = ((const thing *)made)->plan};
+  CUresult (*queue)(CUstream, int (*)(const void *), const void *, size_t);
+  *(void **)&queue = in_driver("simt_queue");
+  r.bias = pointer(pack, r.plan.bias);
+  r.residual = pointer(pack, r.plan.residual);
+  for (int i = 0; i < 3; i++)
+    if (!(r.data[i] = pointer(pack, r.plan.uid[i]))) return CUDNN_STATUS_BAD_PARAM;
+  bool queued = queue && queue(((const handle *)h)->stream, execute, &r, sizeof r) == CUDA_SUCCESS;
+  return queued ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_EXECUTION_FAILED;
 }
 
 EXPORT cudnnStatus_t cudnnCreate(cudnnHandle_t *h)
 {
-  *h = malloc(1);
+  *h = (cudnnHandle_t)calloc(1, sizeof(handle));
   return *h ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_ALLOC_FAILED;
 }
 EXPORT cudnnStatus_t cudnnDestroy(cudnnHandle_t h)
@@ -288,7 +315,7 @@ EXPORT cudnnStatus_t cudnnDestroy(cudnnHandle_t h)
 }
 EXPORT cudnnStatus_t cudnnSetStream(cudnnHandle_t h, cudaStream_t s)
 {
-  (void)h, (void)s;
+  ((handle *)h)->stream = (CUstream)s;
   return CUDNN_STATUS_SUCCESS;
 }
 EXPORT size_t cudnnGetVersion(void) { return 90000; }

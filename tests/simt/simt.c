@@ -187,7 +187,7 @@ static CUresult run_launch(const launch *l)
 /* ---- graphs: what is queued in a stream that captures, in order ---- */
 
 enum { MOST_FUNCTIONS = 4096, MOST_CAPTURES = 8 };
-typedef enum kind { LAUNCH, SET, COPY, INNER } kind;
+typedef enum kind { LAUNCH, SET, COPY, CALL, INNER } kind;
 typedef struct step {
   kind kind;
   launch launch; /* its argument is the step's own */
@@ -195,11 +195,13 @@ typedef struct step {
   const void *from;
   size_t n;
   unsigned char value;
+  int (*call)(const void *argument); /* a library's; `from` is its argument, n bytes, the step's own */
   struct graph *inner;
   struct step *next;
 } step;
 typedef struct graph {
   step *first, *last;
+  int holders; /* its handle, what was instantiated of it, and graphs that it is part of */
 } graph;
 
 static struct {
@@ -243,6 +245,7 @@ static step *add_step(graph *g, step s)
     size_t n = argument_size(s.launch.f);
     made->launch.argument = memcpy(malloc(n + 1), s.launch.argument, n);
   }
+  if (s.kind == CALL) made->from = memcpy(malloc(s.n + 1), s.from, s.n);
   if (g->last) g->last->next = made;
   else g->first = made;
   return g->last = made;
@@ -254,6 +257,7 @@ static CUresult run_graph(const graph *g)
   for (const step *s = g->first; s && result == CUDA_SUCCESS; s = s->next) {
     if (s->kind == LAUNCH) result = run_launch(&s->launch);
     else if (s->kind == INNER) result = run_graph(s->inner);
+    else if (s->kind == CALL) result = s->call(s->from) == 0 ? CUDA_SUCCESS : CUDA_ERROR_LAUNCH_FAILED;
     else if (s->kind == SET) memset(s->to, s->value, s->n);
     else memmove(s->to, s->from, s->n);
   }
@@ -263,7 +267,7 @@ static CUresult run_graph(const graph *g)
 /* Now, or kept by the stream's capture. */
 static CUresult do_step(CUstream stream, step s)
 {
-  graph one = {NULL, NULL}, *kept = captured_by(stream);
+  graph one = {NULL, NULL, 1}, *kept = captured_by(stream);
   if (kept) return add_step(kept, s) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
   simt_catch_up();
   one.first = one.last = &s;
@@ -290,14 +294,45 @@ EXPORT CUresult cuLaunchKernelEx(const CUlaunchConfig *c, CUfunction f, void **a
                         c->sharedMemBytes, c->hStream, arguments, extra);
 }
 
+/* For the libraries beside this one (dnn.c), which find it by name. */
+EXPORT CUresult simt_queue(CUstream stream, int (*call)(const void *), const void *argument, size_t n);
+EXPORT CUresult simt_queue(CUstream stream, int (*call)(const void *), const void *argument, size_t n)
+{
+  return do_step(stream, (step){.kind = CALL, .call = call, .from = argument, .n = n});
+}
+
+static graph *new_graph(void)
+{
+  graph *g = calloc(1, sizeof *g);
+  if (g) g->holders = 1;
+  return g;
+}
+static graph *hold(graph *g)
+{
+  g->holders++;
+  return g;
+}
+static void let_go(graph *g)
+{
+  if (--g->holders > 0) return;
+  for (step *s = g->first, *next; s; s = next) {
+    next = s->next;
+    if (s->kind == LAUNCH) free(s->launch.argument);
+    if (s->kind == CALL) free((void *)(uintptr_t)s->from);
+    if (s->kind == INNER) let_go(s->inner);
+    free(s);
+  }
+  free(g);
+}
+
 EXPORT CUresult cuStreamBeginCapture_v2(CUstream s, CUstreamCaptureMode mode)
 {
   (void)mode;
   for (int i = 0; i < MOST_CAPTURES; i++)
     if (!captures[i].graph) {
       captures[i].stream = s;
-      captures[i].graph = calloc(1, sizeof(graph));
-      return CUDA_SUCCESS;
+      captures[i].graph = new_graph();
+      return captures[i].graph ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
     }
   return CUDA_ERROR_INVALID_VALUE;
 }
@@ -314,18 +349,12 @@ EXPORT CUresult cuStreamEndCapture(CUstream s, CUgraph *made)
 EXPORT CUresult cuGraphCreate(CUgraph *g, unsigned flags)
 {
   (void)flags;
-  *g = calloc(1, sizeof(graph));
-  return CUDA_SUCCESS;
+  *g = (CUgraph)new_graph();
+  return *g ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
-EXPORT CUresult cuGraphDestroy(CUgraph handle)
+EXPORT CUresult cuGraphDestroy(CUgraph g)
 {
-  graph *g = (graph *)handle;
-  for (step *s = g->first, *next; s; s = next) {
-    next = s->next;
-    if (s->kind == LAUNCH) free(s->launch.argument);
-    free(s);
-  }
-  free(g);
+  let_go((graph *)g);
   return CUDA_SUCCESS;
 }
 EXPORT CUresult cuGraphAddKernelNode_v2(CUgraphNode *node, CUgraph g, const CUgraphNode *before, size_t n,
@@ -339,14 +368,14 @@ EXPORT CUresult cuGraphAddChildGraphNode(CUgraphNode *node, CUgraph g, const CUg
                                          CUgraph inner)
 {
   (void)before, (void)n;
-  *node = (CUgraphNode)add_step((graph *)g, (step){.kind = INNER, .inner = (graph *)inner});
+  *node = (CUgraphNode)add_step((graph *)g, (step){.kind = INNER, .inner = hold((graph *)inner)});
   return CUDA_SUCCESS;
 }
-/* What is launched is the graph itself, which must stay. */
+/* What is launched is the graph itself, which stays until it is destroyed, too. */
 EXPORT CUresult cuGraphInstantiateWithFlags(CUgraphExec *made, CUgraph g, unsigned long long flags)
 {
   (void)flags;
-  *made = (CUgraphExec)g;
+  *made = (CUgraphExec)hold((graph *)g);
   return CUDA_SUCCESS;
 }
 EXPORT CUresult cuGraphExecKernelNodeSetParams_v2(CUgraphExec g, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS *p)
@@ -364,7 +393,11 @@ EXPORT CUresult cuGraphLaunch(CUgraphExec g, CUstream s)
   simt_catch_up();
   return run_graph((const graph *)g);
 }
-EXPORT CUresult cuGraphExecDestroy(CUgraphExec g) { (void)g; return CUDA_SUCCESS; }
+EXPORT CUresult cuGraphExecDestroy(CUgraphExec g)
+{
+  let_go((graph *)g);
+  return CUDA_SUCCESS;
+}
 
 /* Kernels find the functions above whatever way the plugin opened this library. */
 static void show_symbols(void)
