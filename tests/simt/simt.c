@@ -1,10 +1,11 @@
 /* simt.c: a CUDA driver and NVRTC for tests on machines without a GPU: kernels are compiled for the CPU by the system's
- * C++ compiler, and the threads of a block take turns on one thread of the process.
+ * C++ compiler, and the threads of a block, or of the blocks of a cluster, take turns on one thread of the process.
  *
  * Place in the flow: built as one shared library under the names of the vendor's (libcuda.so.1, libnvrtc.so.13); a
- * process that finds them first (LD_LIBRARY_PATH) runs the CUDA plugin unchanged. Invariants: blocks run one after
- * another, each thread until it meets a barrier; a barrier that some threads of its warp or block never reach is a
- * reported error, not a hang. */
+ * process that finds them first (LD_LIBRARY_PATH) runs the CUDA plugin unchanged. Invariants: blocks, or clusters,
+ * run one after another, each thread until it meets a barrier; a barrier that some threads of its warp, block or
+ * cluster never reach is a reported error, not a hang. Of shared memory only the dynamic part is a block's own in a
+ * cluster. */
 #undef _FORTIFY_SOURCE /* its longjmp takes a jump to another stack, which is how threads take turns, for an error */
 #define _GNU_SOURCE
 #include <cuda.h>
@@ -23,12 +24,13 @@
 
 #include "simt_driver.h"
 
-enum { MOST_THREADS = 1024, STACK = 256 << 10, UNITS = 4, DYNAMIC = 256 << 10, MODULE = 1 << 20 };
+enum { MOST_THREADS = 1024, MOST_FIBERS = 4096, MOST_CLUSTER = 8 };
+enum { STACK = 256 << 10, UNITS = 4, DYNAMIC = 256 << 10, MODULE = 1 << 20 };
 /* Dynamic shared memory that kernels have as they are, beside what their text declares, and that they may ask for. */
 enum { OWN_DYNAMIC = 40 << 10, MOST_DYNAMIC = 226 << 10, ASKED = 1024 };
 #define EXPORT __attribute__((visibility("default")))
 
-/* ---- threads of a block ---- */
+/* ---- threads of a block: fibers, those of a cluster's blocks one block after the other ---- */
 
 typedef struct index3 {
   unsigned x, y, z;
@@ -37,26 +39,39 @@ EXPORT struct {
   index3 thread, block, threads, blocks;
 } simt_now;
 
-typedef enum state { IDLE, READY, AT_BLOCK, AT_WARP } state;
+typedef enum state { IDLE, READY, AT_BLOCK, AT_WARP, AT_CLUSTER } state;
 typedef struct fiber {
   jmp_buf place;
   state state;
   bool born;
 } fiber;
 
-static fiber fibers[MOST_THREADS];
+static fiber fibers[MOST_FIBERS];
 static char *stacks;
 static jmp_buf scheduler;
 static ucontext_t birth, mother;
 static unsigned current;
 static void (*body)(void **);
 static void **body_arguments;
-static char rooms[MOST_THREADS / 32][32][16];
-static _Alignas(64) char dynamic_shared[DYNAMIC];
+static char rooms[MOST_FIBERS / 32][32][16];
+static _Alignas(64) char dynamic_shared[MOST_CLUSTER][DYNAMIC];
+static index3 first_block; /* of the cluster */
+static bool failed;        /* a thread said so */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t known = PTHREAD_MUTEX_INITIALIZER; /* of functions: many threads load code */
 
-EXPORT void *simt_dynamic_shared(void) { return dynamic_shared; }
+EXPORT unsigned simt_block_of_cluster(void) { return current / simt_now.threads.x; }
+EXPORT void *simt_dynamic_shared(void) { return dynamic_shared[simt_block_of_cluster()]; }
+/* What lies in dynamic shared memory, as another block has it. */
+EXPORT void *simt_at_block(const void *mine, unsigned block)
+{
+  return dynamic_shared[block] + ((const char *)mine - (char *)simt_dynamic_shared());
+}
+EXPORT void simt_fail(const char *why)
+{
+  fprintf(stderr, "simt: %s\n", why);
+  failed = true;
+}
 EXPORT void *simt_warp_room(unsigned lane) { return rooms[current / 32][lane]; }
 
 static void leave(state why)
@@ -66,6 +81,7 @@ static void leave(state why)
 }
 EXPORT void simt_block_barrier(void) { leave(AT_BLOCK); }
 EXPORT void simt_warp_barrier(void) { leave(AT_WARP); }
+EXPORT void simt_cluster_barrier(void) { leave(AT_CLUSTER); }
 
 static void live(void)
 {
@@ -78,7 +94,9 @@ static void live(void)
 static void resume(unsigned i)
 {
   current = i;
-  simt_now.thread = (index3){i, 0, 0};
+  simt_now.thread = (index3){i % simt_now.threads.x, 0, 0};
+  simt_now.block = first_block;
+  simt_now.block.x += simt_block_of_cluster();
   if (_setjmp(scheduler)) return;
   if (fibers[i].born) _longjmp(fibers[i].place, 1);
   fibers[i].born = true;
@@ -100,26 +118,43 @@ static bool release(unsigned begin, unsigned end, state barrier)
   return true;
 }
 
-static CUresult run_block(unsigned n)
+/* A warp as far as it goes. Returns how often a thread went on. */
+static unsigned run_warp(unsigned begin, unsigned end)
 {
+  unsigned moved = 0, ran = 1;
+  while (ran) {
+    ran = 0;
+    for (unsigned i = begin; i < end; i++)
+      if (fibers[i].state == READY) resume(i), ran++;
+    moved += ran;
+    if (ran && !release(begin, end, AT_WARP)) break;
+  }
+  return moved;
+}
+
+/* How many threads of a range have not ended. */
+static unsigned alive_of(unsigned begin, unsigned end)
+{
+  unsigned alive = 0;
+  for (unsigned i = begin; i < end; i++) alive += fibers[i].state != IDLE;
+  return alive;
+}
+
+/* Blocks of so many threads each that see each other. */
+static CUresult run_cluster(unsigned blocks, unsigned threads)
+{
+  const unsigned n = blocks * threads;
+  failed = false;
   for (unsigned i = 0; i < n; i++) fibers[i].state = READY;
   for (;;) {
-    unsigned alive = 0, moved = 0;
-    for (unsigned w = 0; w < n; w += 32) { /* a warp as far as it goes, then the next */
-      unsigned end = w + 32 < n ? w + 32 : n;
-      bool again = true;
-      while (again) {
-        unsigned ran = 0;
-        for (unsigned i = w; i < end; i++)
-          if (fibers[i].state == READY) resume(i), ran++;
-        moved += ran;
-        again = ran && release(w, end, AT_WARP);
-      }
-      for (unsigned i = w; i < end; i++) alive += fibers[i].state != IDLE;
-    }
-    if (!alive) return CUDA_SUCCESS;
-    release(0, n, AT_BLOCK);
+    unsigned moved = 0;
     bool ready = false;
+    for (unsigned b = 0; b < n; b += threads) {
+      for (unsigned w = b; w < b + threads; w += 32) moved += run_warp(w, w + 32 < b + threads ? w + 32 : b + threads);
+      release(b, b + threads, AT_BLOCK);
+    }
+    if (!alive_of(0, n)) return failed ? CUDA_ERROR_LAUNCH_FAILED : CUDA_SUCCESS;
+    release(0, n, AT_CLUSTER);
     for (unsigned i = 0; i < n; i++) ready = ready || fibers[i].state == READY;
     if (!moved && !ready) {
       fprintf(stderr, "simt: threads of a block wait at different barriers\n");
@@ -134,7 +169,8 @@ typedef struct launch {
   CUfunction f;
   index3 grid;
   unsigned threads, shared;
-  void *argument; /* a struct */
+  void *argument;   /* a struct */
+  unsigned cluster; /* blocks; 0: one */
 } launch;
 
 EXPORT int simt_launches; /* so far: tests read it (dlsym) */
@@ -163,22 +199,24 @@ static bool may_have(CUfunction f, size_t bytes)
 static CUresult run_launch(const launch *l)
 {
   __atomic_add_fetch(&simt_launches, 1, __ATOMIC_RELAXED);
-  unsigned gx = l->grid.x, gy = l->grid.y, gz = l->grid.z, bx = l->threads;
+  unsigned gx = l->grid.x, gy = l->grid.y, gz = l->grid.z, bx = l->threads, cluster = l->cluster ? l->cluster : 1;
   void *arguments[] = {l->argument};
   if (bx > MOST_THREADS || !may_have(l->f, l->shared) || !gx || !gy || !gz) return CUDA_ERROR_INVALID_VALUE;
+  if (cluster > MOST_CLUSTER || gx % cluster || cluster * bx > MOST_FIBERS) return CUDA_ERROR_INVALID_VALUE;
   CUresult result = CUDA_SUCCESS;
   pthread_mutex_lock(&lock);
   if (!stacks)
-    stacks = mmap(NULL, (size_t)MOST_THREADS * STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    stacks = mmap(NULL, (size_t)MOST_FIBERS * STACK, PROT_READ | PROT_WRITE,
+                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   body = (void (*)(void **))(uintptr_t)l->f;
   body_arguments = arguments;
   simt_now.threads = (index3){bx, 1, 1};
   simt_now.blocks = (index3){gx, gy, gz};
   for (unsigned z = 0; z < gz; z++)
     for (unsigned y = 0; y < gy; y++)
-      for (unsigned x = 0; x < gx && result == CUDA_SUCCESS; x++) {
-        simt_now.block = (index3){x, y, z};
-        result = run_block(bx);
+      for (unsigned x = 0; x < gx && result == CUDA_SUCCESS; x += cluster) {
+        first_block = (index3){x, y, z};
+        result = run_cluster(cluster, bx);
       }
   pthread_mutex_unlock(&lock);
   return result;
@@ -278,20 +316,23 @@ static CUresult do_step(CUstream stream, step s)
 static launch launch_of(const CUDA_KERNEL_NODE_PARAMS *p)
 {
   return (launch){p->func, {p->gridDimX, p->gridDimY, p->gridDimZ}, p->blockDimX, p->sharedMemBytes,
-                  p->kernelParams[0]};
+                  p->kernelParams[0], 1};
 }
 
 EXPORT CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
                                unsigned bz, unsigned shared, CUstream stream, void **arguments, void **extra)
 {
   (void)by, (void)bz, (void)extra;
-  return do_step(stream, (step){.kind = LAUNCH, .launch = {f, {gx, gy, gz}, bx, shared, arguments[0]}});
+  return do_step(stream, (step){.kind = LAUNCH, .launch = {f, {gx, gy, gz}, bx, shared, arguments[0], 1}});
 }
 
 EXPORT CUresult cuLaunchKernelEx(const CUlaunchConfig *c, CUfunction f, void **arguments, void **extra)
 {
-  return cuLaunchKernel(f, c->gridDimX, c->gridDimY, c->gridDimZ, c->blockDimX, c->blockDimY, c->blockDimZ,
-                        c->sharedMemBytes, c->hStream, arguments, extra);
+  launch l = {f, {c->gridDimX, c->gridDimY, c->gridDimZ}, c->blockDimX, c->sharedMemBytes, arguments[0], 1};
+  (void)extra;
+  for (unsigned i = 0; i < c->numAttrs; i++)
+    if (c->attrs[i].id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) l.cluster = c->attrs[i].value.clusterDim.x;
+  return do_step(c->hStream, (step){.kind = LAUNCH, .launch = l});
 }
 
 /* For the libraries beside this one (dnn.c), which find it by name. */
@@ -463,9 +504,10 @@ EXPORT CUresult cuDeviceGetName(char *name, int n, CUdevice d)
 EXPORT CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute a, CUdevice d)
 {
   (void)d;
-  *value = a == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT         ? UNITS
-           : a == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR ? 8
-                                                               : 0;
+  *value = a == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT                  ? UNITS
+           : a == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR          ? 9
+           : a == CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN ? MOST_DYNAMIC
+                                                                        : 0;
   return CUDA_SUCCESS;
 }
 EXPORT CUresult cuDeviceTotalMem_v2(size_t *n, CUdevice d) { size_t left; (void)d; return cuMemGetInfo_v2(&left, n); }

@@ -28,7 +28,11 @@ extern simt_thread simt_now;
 void simt_block_barrier(void);
 void simt_warp_barrier(void);
 void *simt_warp_room(unsigned lane); /* 16 bytes of each lane */
+void simt_cluster_barrier(void);
 void *simt_dynamic_shared(void);
+unsigned simt_block_of_cluster(void);
+void *simt_at_block(const void *mine, unsigned block); /* what lies in dynamic shared memory, in another block's */
+void simt_fail(const char *why);                       /* the launch fails when it ends */
 float simt_f16_value(uint16_t bits);
 uint16_t simt_f16_bits(float value);
 }

@@ -282,22 +282,31 @@ static bool begins_early(const cni_cuda_device *d, const cni_cuda_grid *grid)
   return grid->early && d->major >= 9 && cni_cuda_records(d);
 }
 
-static CUresult launch_early(CUfunction function, const cni_cuda_grid *grid, CUstream stream, void **arguments)
+/* early: see begins_early. */
+static CUresult launch_as(CUfunction function, const cni_cuda_grid *grid, bool early, CUstream stream, void **arguments)
 {
-  CUlaunchAttribute attribute;
+  CUlaunchAttribute attributes[2];
   CUlaunchConfig config;
-  memset(&attribute, 0, sizeof attribute);
+  memset(attributes, 0, sizeof attributes);
   memset(&config, 0, sizeof config);
-  attribute.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
-  attribute.value.programmaticStreamSerializationAllowed = 1;
+  if (early) {
+    CUlaunchAttribute *a = &attributes[config.numAttrs++];
+    a->id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+    a->value.programmaticStreamSerializationAllowed = 1;
+  }
+  if (grid->cluster > 1) {
+    CUlaunchAttribute *a = &attributes[config.numAttrs++];
+    a->id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+    a->value.clusterDim.x = (unsigned)grid->cluster;
+    a->value.clusterDim.y = a->value.clusterDim.z = 1;
+  }
   config.gridDimX = (unsigned)grid->x;
   config.gridDimY = (unsigned)(grid->y ? grid->y : 1);
   config.gridDimZ = config.blockDimY = config.blockDimZ = 1;
   config.blockDimX = (unsigned)grid->threads;
   config.sharedMemBytes = (unsigned)grid->shared;
   config.hStream = stream;
-  config.attrs = &attribute;
-  config.numAttrs = 1;
+  config.attrs = attributes;
   return cni_cuda_graphs()->cuLaunchKernelEx(&config, function, arguments, NULL);
 }
 
@@ -314,9 +323,10 @@ int cni_cuda_launch(cni_cuda_device *d, const char *name, CUfunction function, c
     result = cu->cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)grid.shared);
   if (result == CUDA_SUCCESS && grid.carveout)
     result = cu->cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT, grid.carveout);
-  if (result == CUDA_SUCCESS && begins_early(d, &grid)) {
-    cni_cuda_now(d)->early = true;
-    result = launch_early(function, &grid, cni_cuda_now(d)->stream, arguments);
+  bool early = begins_early(d, &grid);
+  if (result == CUDA_SUCCESS && (early || grid.cluster > 1)) {
+    cni_cuda_now(d)->early |= early;
+    result = launch_as(function, &grid, early, cni_cuda_now(d)->stream, arguments);
   } else if (result == CUDA_SUCCESS)
     result = cu->cuLaunchKernel(function, (unsigned)grid.x, (unsigned)(grid.y ? grid.y : 1), 1, (unsigned)grid.threads,
                                 1, 1, (unsigned)grid.shared, cni_cuda_now(d)->stream, arguments, NULL);

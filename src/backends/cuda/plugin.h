@@ -145,6 +145,7 @@ typedef struct cni_cuda_device {
   CUcontext context;
   cni_cuda_queue own, *others;
   int units, major, minor;
+  int most_shared; /* bytes that a block may have */
   cni_cuda_fault *fault; /* host memory that kernels write */
   cni_cuda_pieces pieces;
   cn_device_memory_stats memory; /* gaps are counted when they are asked for */
@@ -306,6 +307,8 @@ typedef struct cni_cuda_grid {
   bool early;    /* it waits for what is queued before it by itself (kernels/common.cuh): in recordings it may begin
                   * while that still runs */
   int carveout;  /* percent of a multiprocessor's memory that its blocks want for what they share; 0: no matter */
+  int cluster;   /* so many neighbours of x run together, and see each other's shared memory: sm_90 and later, with
+                  * cni_cuda_graphs(). 0: each block alone */
 } cni_cuda_grid;
 /* Launches a kernel with one argument, a struct. `name` (of the op) must live as long as the plugin. */
 int cni_cuda_launch(cni_cuda_device *d, const char *name, CUfunction function, cni_cuda_grid grid, void *argument);
