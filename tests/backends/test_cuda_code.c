@@ -22,6 +22,9 @@ static void compiles(void **state)
 /* FORM of linear_step.cu, with a norm: warps that share a result, results at a time, how often these are under way. */
 #define TEAM_OF(team, at_once, slots) ((team) | (at_once) << 3 | (slots) << 5 | 1 << 8)
 
+/* FORM of recurrent_chip.cu: blocks of a cluster, rows. */
+#define CHIP(cluster, rows) ((cluster) | (rows) << 4)
+
 /* sm_100: its compiler reads farther ahead, and takes registers and spills for that. No such device was timed. */
 enum { MOST_SPILLED = 32, MOST_SPILLED_100 = 256, LOG = 1 << 16, AHEAD = 1 << 8, LEARNS = 1 << 11 };
 /* AHEAD: of kernels/rows.cuh; LEARNS: of norm.cu */
@@ -86,6 +89,18 @@ static const struct variant {
     {{.file = "recurrent.cu", .types = {CN_F16}, .op = "lstm", .threads = 128}, 64},
     {{.file = "recurrent.cu", .types = {CN_F64}, .op = "gru", .threads = 128}, 96},
     {{.file = "recurrent.cu", .types = {CN_F32}, .op = "plain_tanh", .threads = 128}, 64},
+    {{.file = "recurrent_chip.cu", .entry = "recurrent_chip_step", .types = {CN_F16}, .op = "lstm", .number = 32,
+      .form = CHIP(8, 8)}, 192},
+    {{.file = "recurrent_chip.cu", .entry = "recurrent_chip_back", .types = {CN_BF16}, .op = "lstm", .number = 32,
+      .form = CHIP(8, 32)}, 255},
+    {{.file = "recurrent_chip.cu", .entry = "recurrent_chip_step", .types = {CN_F32}, .op = "lstm", .number = 32,
+      .threads = 512, .form = CHIP(8, 16)}, 128},
+    {{.file = "recurrent_chip.cu", .entry = "recurrent_chip_back", .types = {CN_F32}, .op = "gru", .number = 16,
+      .form = CHIP(8, 4)}, 128},
+    {{.file = "recurrent_chip.cu", .entry = "recurrent_chip_step", .types = {CN_F16}, .op = "plain_tanh", .number = 64,
+      .form = CHIP(1, 8)}, 80},
+    {{.file = "recurrent_chip.cu", .entry = "recurrent_chip_back", .types = {CN_F16}, .op = "lstm", .number = 32,
+      .form = CHIP(1, 8)}, 128},
     {{.file = "softmax.cu", .types = {CN_BF16, CN_BF16}, .op = "softmax", .number = 4, .form = AHEAD + 1}, 64},
     {{.file = "softmax.cu", .types = {CN_BF16, CN_BF16}, .op = "softmax_grad", .number = 4, .form = AHEAD}, 80},
     {{.file = "fft.cu", .types = {CN_F64}}, 64},

@@ -23,13 +23,8 @@ int cni_cuda_conv_dnn(cn_call *c, const cni_cuda_conv *v);
 bool cni_cuda_conv_folds(const cni_cuda_conv *v);
 /* The shapes of its image and filter then: dims 1 to 3. Its stride is 1, its padding 0. */
 void cni_cuda_fold_shapes(const cni_cuda_conv *v, int64_t *image, int64_t *filter);
-/* The image or the filter, of four dims, and what becomes of it, with channels innermost. */
-typedef struct cni_cuda_folding {
-  const cn_desc *plain, *folded;
-  bool filter;
-} cni_cuda_folding;
-/* Folds n of them, one or two, in one launch; back: unfolds. */
-int cni_cuda_fold(cni_cuda_device *d, const char *name, const cni_cuda_conv *v, const cni_cuda_folding *f, int n,
-                  bool back);
+/* Fills `folded` (channels innermost) from `plain`, the image or the filter of four dims, or `plain` from there. */
+int cni_cuda_fold(cni_cuda_device *d, const char *name, const cni_cuda_conv *v, const cn_desc *folded,
+                  const cn_desc *plain, bool filter, bool back);
 
 #endif

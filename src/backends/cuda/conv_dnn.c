@@ -91,7 +91,8 @@ typedef struct side {
   cn_desc own, last; /* as given, with four dims; with channels innermost */
   void *copy;
   size_t bytes;
-  bool folded; /* last has the elements of own folded (conv_fold.c) */
+  const cni_cuda_conv *folded; /* the convolution that last is folded for; NULL: its elements are own's */
+  bool filter;
 } side;
 
 static void open_side(side *s, const cn_desc *d)
@@ -118,7 +119,8 @@ static void fold_sides(side *image, side *filter, const cni_cuda_conv *v)
     cn_desc *d = &both[i]->last;
     innermost_channels(d->shape, d->strides);
     d->numel = d->shape[0] * d->strides[0];
-    both[i]->folded = true;
+    both[i]->folded = v;
+    both[i]->filter = i == 1;
   }
 }
 
@@ -130,29 +132,26 @@ static bool lies_so(const side *s)
   return (uintptr_t)s->own.data % 16 == 0;
 }
 
-/* Where cuDNN is to see the tensor: read: with its elements, unless they are folded (fold). */
+/* Copies elements to where cuDNN sees them, or back. */
+static int move(const side *s, cni_cuda_device *d, const char *name, bool back)
+{
+  if (s->folded) return cni_cuda_fold(d, name, s->folded, &s->last, &s->own, s->filter, back);
+  return cni_cuda_copy_desc(d, name, back ? &s->own : &s->last, back ? &s->last : &s->own);
+}
+
+/* read: with the tensor's elements; else room for them. */
 static int bring(side *s, cni_cuda_device *d, const char *name, bool read)
 {
   if (lies_so(s)) return CN_OK;
   s->bytes = cn_element_bytes(s->last.dtype, s->last.numel);
   s->copy = s->last.data = cni_cuda_scratch(d, name, s->bytes);
   if (!s->copy) return CN_ERR_MEMORY;
-  return read && !s->folded ? cni_cuda_copy_desc(d, name, &s->last, &s->own) : CN_OK;
-}
-
-/* The elements of the image and of the filter where they are folded; back: those that cuDNN wrote. */
-static int fold(const side *s, cni_cuda_device *d, const char *name, const cni_cuda_conv *v, int written, bool back)
-{
-  cni_cuda_folding f[2];
-  int n = 0;
-  for (int i = 0; i < 2; i++)
-    if (s[i].folded && (i == written) == back) f[n++] = (cni_cuda_folding){&s[i].own, &s[i].last, i == 1};
-  return n ? cni_cuda_fold(d, name, v, f, n, back) : CN_OK;
+  return read ? move(s, d, name, false) : CN_OK;
 }
 
 static int leave(side *s, cni_cuda_device *d, const char *name, bool written, int status)
 {
-  if (!status && s->copy && written && !s->folded) status = cni_cuda_copy_desc(d, name, &s->own, &s->last);
+  if (!status && s->copy && written) status = move(s, d, name, true);
   if (s->copy) cni_cuda_free(d, s->copy, s->bytes);
   return status;
 }
@@ -218,7 +217,6 @@ int cni_cuda_conv_dnn(cn_call *c, const cni_cuda_conv *v)
   if (status) return cni_cuda_refuse(c, "cuDNN is not there, or knows no way");
   if (v->b) status = cni_cuda_take(&b, d, name, v->b, v->x->dtype);
   for (int i = 0; i < n && !status; i++) status = bring(&s[i], d, name, i != written);
-  if (!status) status = fold(s, d, name, v, written, false);
   int64_t uids[] = {X, W, Y, Z, Z};
   void *pointers[5];
   int count = 0;
@@ -227,7 +225,6 @@ int cni_cuda_conv_dnn(cn_call *c, const cni_cuda_conv *v)
   cni_dnn_operands operands = {count, uids, pointers};
   if (!status && !k.repeats && is_work(v)) cni_dnn_settle(&plan, d, &k, sizeof k, describe, &operands);
   if (!status) status = cni_dnn_run(d, name, &plan, &operands);
-  if (!status) status = fold(s, d, name, v, written, true);
   for (int i = 0; i < n; i++) status = leave(&s[i], d, name, i == written, status);
   cni_cuda_drop(&b, d);
   return status;

@@ -13,7 +13,7 @@
 
 #include "conv.h"
 
-enum { MOST_DEEP = 64, DEEP_BY = 16, FEW = 8, LEAST = 1 << 16, PACK = 8, TOGETHER = 2 };
+enum { MOST_DEEP = 64, DEEP_BY = 16, FEW = 8, LEAST = 1 << 16, PACK = 8 };
 
 /* As in kernels/conv_fold.cu. */
 typedef struct tap {
@@ -25,9 +25,6 @@ typedef struct job {
   int64_t images, rows, cols, packs, h, w, image, line, pixel, stride[2], padding[2];
   tap taps[MOST_DEEP];
 } job;
-typedef struct jobs {
-  job of[TOGETHER];
-} jobs;
 
 /* Channels that the convolution has then. */
 static int64_t depth(const cni_cuda_conv *v)
@@ -52,38 +49,23 @@ void cni_cuda_fold_shapes(const cni_cuda_conv *v, int64_t *image, int64_t *filte
   image[3] = out[1];
 }
 
-static job job_of(const cni_cuda_conv *v, const cni_cuda_folding *f)
+int cni_cuda_fold(cni_cuda_device *d, const char *name, const cni_cuda_conv *v, const cn_desc *folded,
+                  const cn_desc *plain, bool filter, bool back)
 {
-  const cn_desc *plain = f->plain, *folded = f->folded;
   job j = {.x = plain->data, .y = folded->data, .images = folded->shape[0], .rows = folded->shape[2],
            .cols = folded->shape[3], .packs = folded->shape[1] / PACK, .h = plain->shape[2], .w = plain->shape[3],
            .image = plain->strides[0], .line = plain->strides[2], .pixel = plain->strides[3]};
   int64_t channels = plain->shape[1], along = v->w->shape[3];
   for (int i = 0; i < 2; i++) {
     j.stride[i] = v->stride[i];
-    j.padding[i] = f->filter ? 0 : v->padding[i];
+    j.padding[i] = filter ? 0 : v->padding[i];
   }
   for (int k = 0; k < MOST_DEEP; k++) {
     int64_t row = k / channels / along, col = k / channels % along;
     j.taps[k] = (tap){row * j.line + col * j.pixel + k % channels * plain->strides[1],
                       row < v->stride[0] ? (int32_t)row : -1, (int32_t)col};
   }
-  return j;
-}
-
-int cni_cuda_fold(cni_cuda_device *d, const char *name, const cni_cuda_conv *v, const cni_cuda_folding *f, int n,
-                  bool back)
-{
-  jobs all;
-  int64_t most = 0;
-  for (int i = 0; i < n; i++) {
-    all.of[i] = job_of(v, &f[i]);
-    if (f[i].folded->numel > most) most = f[i].folded->numel;
-  }
-  for (int i = n; i < TOGETHER; i++) all.of[i] = all.of[0]; /* no block looks at it */
-  cni_cuda_code code = {.file = "conv_fold.cu", .entry = "conv_fold",
-                        .types = {cni_cuda_bits_of(f->plain->dtype)}, .number = back};
-  cni_cuda_grid grid = cni_cuda_grid_for(d, most / PACK);
-  grid.y = n;
-  return cni_cuda_run(d, name, &code, grid, &all);
+  cni_cuda_code code = {.file = "conv_fold.cu", .entry = "conv_fold", .types = {cni_cuda_bits_of(plain->dtype)},
+                        .number = back};
+  return cni_cuda_run(d, name, &code, cni_cuda_grid_for(d, folded->numel / PACK), &j);
 }

@@ -386,34 +386,9 @@ typedef struct trial {
   CUevent begin, end;
 } trial;
 
-/* REPEATS runs. */
-static bool queue_round(const trial *t, const cni_dnn_plan *plan, cudnnBackendDescriptor_t pack)
-{
-  bool runs = true;
-  for (int i = 0; i < REPEATS && runs; i++) runs = queue(t->d, plan, pack) == CUDNN_STATUS_SUCCESS;
-  return runs;
-}
-
-/* A round as one CUDA graph, which is how compiled programs run it: between the nodes of a graph, what an engine queues
- * beside its kernel, as clearing its result, costs other time than in a stream. NULL: it is queued run by run. */
-static CUgraphExec record_round(const trial *t, const cni_dnn_plan *plan, cudnnBackendDescriptor_t pack)
-{
-  const cni_cuda_graph_table *cg = cni_cuda_graphs();
-  CUstream stream = cni_cuda_now(t->d)->stream;
-  CUgraph graph = NULL;
-  CUgraphExec made = NULL;
-  if (cni_cuda_graphs_off() || cg->cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED) != CUDA_SUCCESS)
-    return NULL;
-  bool runs = queue_round(t, plan, pack);
-  if (cg->cuStreamEndCapture(stream, &graph) != CUDA_SUCCESS) graph = NULL;
-  if (runs && graph && cg->cuGraphInstantiate(&made, graph, 0) != CUDA_SUCCESS) made = NULL;
-  if (graph) cg->cuGraphDestroy(graph);
-  return made;
-}
-
 /* Milliseconds of one round; negative: it does not run. The device clears memory first, so that all of the round is
  * queued when its clock begins: short kernels are timed, not the calls that queue them. */
-static float time_round(const trial *t, const cni_dnn_plan *plan, cudnnBackendDescriptor_t pack, CUgraphExec recorded)
+static float time_round(const trial *t, const cni_dnn_plan *plan, cudnnBackendDescriptor_t pack)
 {
   const cni_cuda_driver_table *cu = cni_cuda_driver();
   CUstream stream = cni_cuda_now(t->d)->stream;
@@ -422,28 +397,13 @@ static float time_round(const trial *t, const cni_dnn_plan *plan, cudnnBackendDe
   for (int i = 0; i < FILLERS && runs; i++)
     runs = cu->cuMemsetD8Async((CUdeviceptr)(uintptr_t)t->filler, 0, FILLER, stream) == CUDA_SUCCESS;
   runs = runs && cu->cuEventRecord(t->begin, stream) == CUDA_SUCCESS;
-  if (runs && recorded) runs = cni_cuda_graphs()->cuGraphLaunch(recorded, stream) == CUDA_SUCCESS;
-  else runs = runs && queue_round(t, plan, pack);
+  for (int i = 0; i < REPEATS && runs; i++) runs = queue(t->d, plan, pack) == CUDNN_STATUS_SUCCESS;
   runs = runs && cu->cuEventRecord(t->end, stream) == CUDA_SUCCESS && cu->cuEventSynchronize(t->end) == CUDA_SUCCESS &&
          cu->cuEventElapsedTime(&took, t->begin, t->end) == CUDA_SUCCESS;
   return runs ? took : -1;
 }
 
 /* ... of the best round; `best`: that of the fastest plan so far, or negative. */
-static float time_rounds(const trial *t, const cni_dnn_plan *plan, cudnnBackendDescriptor_t pack, float best)
-{
-  CUgraphExec recorded = record_round(t, plan, pack);
-  float least = -1;
-  for (int i = 0; i < ROUNDS && !(best >= 0 && least > 2 * best); i++) {
-    float took = time_round(t, plan, pack, recorded);
-    if (took < 0) break;
-    if (least < 0 || took < least) least = took;
-  }
-  if (recorded) cni_cuda_graphs()->cuGraphExecDestroy(recorded);
-  return least;
-}
-
-/* ... with a workspace for its runs. */
 static float time_plan(const trial *t, const cni_dnn_plan *plan, float best)
 {
   cudnnBackendDescriptor_t pack = NULL;
@@ -453,7 +413,11 @@ static float time_plan(const trial *t, const cni_dnn_plan *plan, float best)
   void *workspace = bytes ? cni_cuda_alloc(t->d, bytes) : NULL;
   if ((workspace || !bytes) && make_pack(&pack, t->operands, workspace) == CUDNN_STATUS_SUCCESS &&
       queue(t->d, plan, pack) == CUDNN_STATUS_SUCCESS) /* which loads its code */
-    least = time_rounds(t, plan, pack, best);
+    for (int i = 0; i < ROUNDS && !(best >= 0 && least > 2 * best); i++) {
+      float took = time_round(t, plan, pack);
+      if (took < 0) break;
+      if (least < 0 || took < least) least = took;
+    }
   if (pack) cni_cuda_dnn()->cudnnBackendDestroyDescriptor(pack);
   if (workspace) cni_cuda_free(t->d, workspace, bytes);
   return least;

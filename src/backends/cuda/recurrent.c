@@ -1,37 +1,30 @@
-/* recurrent.c: recurrent_sequence and its gradient: one product and one kernel a step, all of it queued by one call.
+/* recurrent.c: recurrent_sequence and its gradient: layers whose weights do not fit on the chip one product and one
+ * kernel a step, all of it queued by one call.
  *
- * Place in the flow: launches of kernels/recurrent.cu, products by matmul.c; calls like earlier ones repeat what those
- * had recorded (repeat.c). The products of all inputs are one; they are written where the step leaves its gates, so
- * that no other memory is needed. 16-bit floats are products of the Tensor Cores with results in float32, in which
- * cells and gradients go from step to step. Invariants: rows of a step are the first of the batch; of them `before`
- * have a step before and `after` have one after. Steps use memory of their own (rooms) and, by a table that lies there,
- * tensors. */
+ * Place in the flow: recurrent_chip.c is asked first; launches of kernels/recurrent.cu, products by matmul.c; calls
+ * like earlier ones repeat what those had recorded (repeat.c). The products of all inputs are one; they are written
+ * where the step leaves its gates, so that no other memory is needed. 16-bit floats are products of the Tensor Cores
+ * with results in float32, in which cells and gradients go from step to step. Invariants: rows of a step are the first
+ * of the batch; of them `before` have a step before and `after` have one after. Steps use memory of their own (rooms)
+ * and, by a table that lies there, tensors. */
 #include <string.h>
 
-#include "plugin.h"
+#include "recurrent.h"
 
 enum { THREADS = 128, MOST_ROWS = 65535, FEW_STEPS = 4 /* are launched as fast as repeated */ };
-typedef enum network { LSTM, GRU, PLAIN_TANH, PLAIN_RELU } network;
+const char *const cni_cuda_network_names[] = {"lstm", "gru", "plain_tanh", "plain_relu"};
 
 /* As in kernels/recurrent.cu. */
-typedef struct step_places {
-  const void *given, *b_ih, *b_hh;
-  void *output, *saved, *last_h, *last_c;
-} step_places;
 typedef struct step_job {
   const void *table;
-  step_places own;
+  cni_cuda_step_places own;
   const void *product;
   void *state, *h;
   int64_t at, rows, after, hidden, given_row;
 } step_job;
-typedef struct back_places {
-  const void *saved, *output, *first, *g_output, *g_h, *g_c;
-  void *g_given, *g_hidden, *g_h0, *g_c0;
-} back_places;
 typedef struct back_job {
   const void *table;
-  back_places own;
+  cni_cuda_back_places own;
   const void *product;
   void *state, *gates;
   int64_t at, rows, before, after, earlier, hidden;
@@ -55,7 +48,7 @@ typedef struct rooms {
 typedef struct course {
   cni_cuda_device *d;
   const char *name;
-  network kind;
+  cni_cuda_network kind;
   int type, wide;       /* of tensors, of what is computed */
   int64_t gates, kept;  /* columns of H */
   int64_t steps, batch, hidden;
@@ -95,12 +88,21 @@ static course course_of(const cn_call *c, int mode, int sizes, const cn_desc *al
   course q = {.name = cni_cuda_host->op_name(c->op), .type = h0->dtype, .wide = cni_cuda_wide(h0->dtype),
               .batch = h0->shape[0], .hidden = h0->shape[1], .reverse = c->args[mode + 1].u.i != 0};
   bool packed = c->args[sizes].tag != CN_V_NONE;
-  q.kind = *name == 'l' ? LSTM : *name == 'g' ? GRU : *name == 't' ? PLAIN_TANH : PLAIN_RELU;
-  q.gates = q.kind == LSTM ? 4 : q.kind == GRU ? 3 : 1;
-  q.kept = q.kind == LSTM ? 5 : q.kind == GRU ? 4 : 0;
+  q.kind = *name == 'l'   ? CNI_CUDA_LSTM
+           : *name == 'g' ? CNI_CUDA_GRU
+           : *name == 't' ? CNI_CUDA_PLAIN_TANH
+                          : CNI_CUDA_PLAIN_RELU;
+  q.gates = q.kind == CNI_CUDA_LSTM ? 4 : q.kind == CNI_CUDA_GRU ? 3 : 1;
+  q.kept = q.kind == CNI_CUDA_LSTM ? 5 : q.kind == CNI_CUDA_GRU ? 4 : 0;
   q.steps = packed ? c->args[sizes].n : all->shape[0];
   q.sizes = packed ? c->args[sizes].u.is : NULL;
   return q;
+}
+
+static cni_cuda_layer layer_of(const course *q)
+{
+  return (cni_cuda_layer){q->d, q->name, q->kind, q->type, q->gates, q->steps, q->batch, q->hidden, q->reverse,
+                          q->weights};
 }
 
 /* What work that can be repeated depends on, besides where tensors lie; compared as bytes. */
@@ -162,9 +164,8 @@ static void end(course *q)
 
 static int find_code(CUfunction *code, const course *q, const char *entry)
 {
-  static const char *const names[] = {"lstm", "gru", "plain_tanh", "plain_relu"};
-  cni_cuda_code wanted = {.file = "recurrent.cu", .entry = entry, .types = {q->type}, .op = names[q->kind],
-                          .threads = THREADS};
+  cni_cuda_code wanted = {.file = "recurrent.cu", .entry = entry, .types = {q->type},
+                          .op = cni_cuda_network_names[q->kind], .threads = THREADS};
   return cni_cuda_kernel(code, q->d, &wanted);
 }
 
@@ -210,7 +211,7 @@ typedef struct forward {
   cni_cuda_operand in[INPUTS], out[RESULTS];
   void *room; /* scratch for `given`, where no result has room for it */
   size_t room_bytes;
-  step_places places;
+  cni_cuda_step_places places;
   int64_t given_row;
 } forward;
 
@@ -267,15 +268,20 @@ static int forward_steps(void *payload)
 static int run_forward(forward *f, const cn_desc *x, bool keep)
 {
   course *q = &f->q;
-  f->places = (step_places){.b_ih = f->in[B_IH].data, .b_hh = f->in[B_HH].data, .output = f->out[OUTPUT].data,
-                            .saved = keep ? f->out[SAVED].data : NULL, .last_h = f->out[LAST_H].data,
-                            .last_c = f->out[LAST_C].data};
+  f->places = (cni_cuda_step_places){
+      .b_ih = f->in[B_IH].data, .b_hh = f->in[B_HH].data, .output = f->out[OUTPUT].data,
+      .saved = keep ? f->out[SAVED].data : NULL, .last_h = f->out[LAST_H].data, .last_c = f->out[LAST_C].data};
   f->given_row = !q->kept ? q->hidden : keep ? q->kept * q->hidden : q->gates * q->hidden;
   q->weights = f->in[W_HH].data;
   int status = make_given(f, x, keep);
+  cni_cuda_layer l = layer_of(q);
+  if (!status && !q->sizes) {
+    int done = cni_cuda_chip_forward(&l, &f->places, f->in[H0].data, f->in[C0].data, f->given_row);
+    if (done != CN_REFUSED) return done;
+  }
   if (!status) status = begin(q, q->gates * q->hidden, q->hidden, f->given_row, false);
   if (!status) status = put_states(q, q->r.h, q->type, &f->in[H0]);
-  if (!status && q->kept) status = put_states(q, q->r.state, q->wide, &f->in[q->kind == LSTM ? C0 : H0]);
+  if (!status && q->kept) status = put_states(q, q->r.state, q->wide, &f->in[q->kind == CNI_CUDA_LSTM ? C0 : H0]);
   if (!status) status = aim(q, &f->places, sizeof f->places);
   status = run_steps(q, forward_steps, f, status);
   end(q);
@@ -313,7 +319,7 @@ enum { GRAD_MODE = 8, GRAD_SIZES = 10 };
 typedef struct backward {
   course q;
   cni_cuda_operand in[GRAD_INPUTS], out[RESULTS];
-  back_places places;
+  cni_cuda_back_places places;
 } backward;
 
 static int backward_steps(void *payload)
@@ -345,13 +351,16 @@ static int backward_steps(void *payload)
 static int run_backward(backward *b)
 {
   course *q = &b->q;
-  b->places = (back_places){.saved = b->in[GRAD_SAVED].data, .output = b->in[GRAD_Y].data,
-                            .first = b->in[q->kind == LSTM ? GRAD_C0 : GRAD_H0].data,
-                            .g_output = b->in[GRAD_OUTPUT].data, .g_h = b->in[GRAD_H].data, .g_c = b->in[GRAD_C].data,
-                            .g_given = b->out[GIVEN].data, .g_hidden = b->out[HIDDEN].data,
-                            .g_h0 = b->out[FIRST_H].data, .g_c0 = b->out[FIRST_C].data};
+  b->places = (cni_cuda_back_places){
+      .saved = b->in[GRAD_SAVED].data, .output = b->in[GRAD_Y].data,
+      .first = b->in[q->kind == CNI_CUDA_LSTM ? GRAD_C0 : GRAD_H0].data, .g_output = b->in[GRAD_OUTPUT].data,
+      .g_h = b->in[GRAD_H].data, .g_c = b->in[GRAD_C].data, .g_given = b->out[GIVEN].data,
+      .g_hidden = b->out[HIDDEN].data, .g_h0 = b->out[FIRST_H].data, .g_c0 = b->out[FIRST_C].data};
   q->weights = b->in[GRAD_W].data;
-  int status = begin(q, q->hidden, q->gates * q->hidden, 0, true);
+  cni_cuda_layer l = layer_of(q);
+  int status = q->sizes ? CN_REFUSED : cni_cuda_chip_backward(&l, &b->places);
+  if (status != CN_REFUSED) return status;
+  status = begin(q, q->hidden, q->gates * q->hidden, 0, true);
   if (!status) status = aim(q, &b->places, sizeof b->places);
   status = run_steps(q, backward_steps, b, status);
   end(q);

@@ -3,12 +3,11 @@
  *
  * T0 is an integer of the elements' size; N is 1 where folded elements are scattered back. y is (images, rows, columns,
  * packs); its pixel (row, column) has the elements of x around (row * stride - padding, column * stride - padding) that
- * `taps` name, and zeros for those outside of x. Image and filter are folded at once, each by blocks of its own row.
- * Invariant: every element of the result is written once. */
+ * `taps` name, and zeros for those outside of x. Invariant: every element of the result is written once. */
 #include "codegen/device.cuh"
 #include "common.cuh"
 
-enum { MOST_DEEP = 64, PACK = 16 / sizeof(T0), TOGETHER = 2 };
+enum { MOST_DEEP = 64, PACK = 16 / sizeof(T0) };
 
 struct tap {
   i64 offset;   /* in x, from a pixel's first element */
@@ -21,14 +20,11 @@ struct fold_job {
   i64 stride[2], padding[2];
   tap taps[MOST_DEEP];
 };
-struct fold_jobs {
-  fold_job of[TOGETHER];
-};
 
 /* In 32 bits where they fit: 64-bit division is several times slower. */
 FN i64 quotient(i64 n, i64 by) { return (u64)(n | by) >> 32 ? n / by : (i64)((u32)n / (u32)by); }
 
-FN void fold(const fold_job &p)
+KERNEL(conv_fold, fold_job)
 {
   __shared__ tap taps[MOST_DEEP];
   if (threadIdx.x < MOST_DEEP) taps[threadIdx.x] = p.taps[threadIdx.x];
@@ -53,5 +49,3 @@ FN void fold(const fold_job &p)
     if (!N) *(pack<T0, PACK> *)(p.y + i * PACK) = e;
   }
 }
-
-KERNEL(conv_fold, fold_jobs) { fold(p.of[blockIdx.y]); }
