@@ -301,6 +301,38 @@ def products():
     both("linear 1x2048x1000", last_layer, 0, "us", 100)
 
 
+def recurrent():
+    """One layer of as many inputs as units, 128 steps: forward, and forward with backward, in microseconds."""
+    def layer(kind, units, batch, dtype):
+        def made(m):
+            net = getattr(m.nn, kind)(units, units).to("cuda", getattr(m, dtype))
+            return net, graph(m, 128, batch, units, dtype=dtype)
+
+        def forward(m):
+            net, x = made(m)
+            return without_gradient(m, lambda: net(x))
+
+        def train(m):
+            net, x = made(m)
+            leaves = [x, *net.parameters()]
+
+            def step():
+                y = net(x)[0]
+                m.autograd.grad([y], leaves, [m.ones_like(y)])
+            return step
+        name = f"{kind} of {units}, batch {batch}, {dtype}"
+        both(name, forward, 0, "us")
+        both(f"{name}, with backward", train, 0, "us")
+    for kind in ("LSTM", "GRU"):
+        layer(kind, 1024, 64, "float16")
+        layer(kind, 256, 16, "float16")
+        layer(kind, 256, 16, "float32")
+        layer(kind, 128, 32, "float32")
+    layer("LSTM", 129, 32, "float32")
+    layer("LSTM", 64, 1, "float32")
+    layer("RNN", 256, 32, "float16")
+
+
 def decompositions():
     def matrices(m, count, n):
         return randn(m, count, n, n, dtype="float32") + 2 * math.sqrt(n) * m.eye(n, device="cuda")
@@ -326,5 +358,6 @@ for length in (64, 768, 1000, 1021, 1024, 4093, 4096, 8192, 50257):
 group_norms()
 layers()
 products()
+recurrent()
 decompositions()
 both("add of 16", unary(lambda m, x: x + x, 16), 0, "us", 200)
