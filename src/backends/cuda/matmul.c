@@ -254,6 +254,8 @@ static int ask(cublasLtMatmulHeuristicResult_t *answers, int *found, cni_cuda_de
   const shape_key *k = &p->key;
   uint32_t align[4] = {(uint32_t)k->a_align, (uint32_t)k->b_align, (uint32_t)k->d_align, (uint32_t)k->d_align};
   size_t workspace = CNI_CUDA_WORKSPACE;
+  /* Parts of a long sum that are added up in a result of 16 bits would be rounded each. */
+  uint32_t sums = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
   cublasLtMatmulPreference_t preference;
   cublasStatus_t s = lt->cublasLtMatmulPreferenceCreate(&preference);
   if (s != CUBLAS_STATUS_SUCCESS) return check(s, "describing a product");
@@ -261,6 +263,9 @@ static int ask(cublasLtMatmulHeuristicResult_t *answers, int *found, cni_cuda_de
                                                sizeof workspace);
   for (int i = 0; i < 4 && s == CUBLAS_STATUS_SUCCESS; i++)
     s = lt->cublasLtMatmulPreferenceSetAttribute(preference, names[i], &align[i], sizeof align[i]);
+  if (s == CUBLAS_STATUS_SUCCESS && cn_element_size(k->to) == 2)
+    s = lt->cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &sums,
+                                                 sizeof sums);
   int status = check(s, "describing a product");
   if (!status)
     s = lt->cublasLtMatmulAlgoGetHeuristic(d->blas, p->o.desc, p->o.a, p->o.b, p->o.d, p->o.d, preference, ANSWERS,
