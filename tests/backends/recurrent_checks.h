@@ -1,5 +1,5 @@
-/* recurrent_checks.h: one direction of a recurrent layer on a device, results and gradients, against the CPU's, float32
- * against its float64.
+/* recurrent_checks.h: one direction of a recurrent layer on a device, results and gradients, against the CPU's float64
+ * from the same rounded numbers.
  *
  * Place in the flow: included behind emulated.h or on_cuda.h, which say what `there` and `close_to` are; the programs
  * choose sizes, because layers of few and of many units go different ways. Invariant: every check can fail.
@@ -61,7 +61,7 @@ static inline void check_recurrent(const recurrent_case *k, const char *mode, cn
     if (!in[i]) continue;
     in[i] = cn_cast(cn_mul(in[i], cn_num(i == 1 || i == 2 ? 0.5 / sqrt((double)H) : 0.5)), dtype);
     far[i] = cn_detach(there(in[i]));
-    if (dtype == CN_F32) in[i] = cn_detach(cn_cast(in[i], CN_F64)); /* whose sums of gradients cancel, as well */
+    in[i] = cn_detach(cn_cast(in[i], CN_F64)); /* sums of gradients cancel: roundings of the CPU's would be seen, too */
   }
   run_recurrent(in, mode, reverse, !T, want);
   run_recurrent(far, mode, reverse, !T, have);

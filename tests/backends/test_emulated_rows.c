@@ -115,7 +115,8 @@ static void wide_weights(void **state)
   }
 }
 
-/* A bias has a gradient without a mean, too. Rows of a part of a warp, of a warp, of a block; packs taken apart or not. */
+/* A bias has a gradient without a mean, too. Rows of a part of a warp, of a warp, of a block; packs taken apart or
+ * not. */
 static void bias_alone(void **state)
 {
   (void)state;
