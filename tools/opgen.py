@@ -164,7 +164,8 @@ def macro(op, name, function, inplace=False):
         wrap_call(function + "(", head + [opts % tail], ")", 6).replace("\n", " \\\n"))
 
 
-def write_kw_h(ops):
+def write_kw_h(ops, every):
+    """every: those of parts.h, too, whose macros need these."""
     more = """
  *
  * cn_sum(x, .dim = CN_INTS(0), .keepdim = true) calls cn_sum_with(x, &options). Options come last, by
@@ -173,7 +174,9 @@ def write_kw_h(ops):
            '#ifndef CAIRN_KW_H\n#define CAIRN_KW_H\n\n#include "ops.h"\n\n#ifndef __cplusplus\n\n'
            "/* The first k arguments, and the others. Call them with a last, empty argument, so that the\n"
            " * others are never missing altogether. Other headers with options use them too. */\n"]
-    most = max([8] + [len(op.c_params()) - 1 for op in ops if op.options])
+    most = max([8] + [len(op.c_params()) - 1 for op in ops if op.options] +
+               [len(op.arg_names(False)) - 1 for op in every
+                if op.options and any(p.list is not None for p in op.positional)])
     for k in range(1, most + 1):
         a = ", ".join("a%d" % i for i in range(1, k + 1))
         n = "" if k == 1 else k
@@ -320,7 +323,7 @@ def generate(root):
     check_names(ops, root)
     public = [op for op in ops if "internal" not in op.tags]
     parts = [op for op in ops if "internal" in op.tags]
-    files = {"include/cairn/ops.h": write_ops_h(public), "include/cairn/kw.h": write_kw_h(public),
+    files = {"include/cairn/ops.h": write_ops_h(public), "include/cairn/kw.h": write_kw_h(public, ops),
              "include/cairn/ext/parts.h": write_parts_h(parts),
              "src/ops/api.gen.h": write_gen_h(ops), "src/ops/api.gen.c": write_gen_c(ops)}
     updates = [op for op in ops if op.place.startswith("src/ops/update.c:")]

@@ -33,6 +33,12 @@
 #define CN_TAIL8(a1, a2, a3, a4, a5, a6, a7, a8, ...) __VA_ARGS__
 #define CN_HEAD9(a1, a2, a3, a4, a5, a6, a7, a8, a9, ...) a1, a2, a3, a4, a5, a6, a7, a8, a9
 #define CN_TAIL9(a1, a2, a3, a4, a5, a6, a7, a8, a9, ...) __VA_ARGS__
+#define CN_HEAD10(a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, ...) a1, a2, a3, a4, a5, a6, a7, a8, a9, a10
+#define CN_TAIL10(a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, ...) __VA_ARGS__
+#define CN_HEAD11(a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, ...) a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11
+#define CN_TAIL11(a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, ...) __VA_ARGS__
+#define CN_HEAD12(a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, ...) a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12
+#define CN_TAIL12(a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, ...) __VA_ARGS__
 /* An options struct of that type with these fields set. */
 #define CN_OPTS(type, ...) &(const type){.size = sizeof(type), __VA_ARGS__}
 /* The two arguments (tensors, count) of an op that takes a list of tensors. */
