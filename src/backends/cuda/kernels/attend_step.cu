@@ -3,21 +3,14 @@
  *
  * A block has one head of one row of the batch, and a chunk of the keys; only those up to the present position are read.
  * A group of LANES threads has a key at a time, 16 bytes each, and keeps to itself what it has seen until the end. Where
- * there are several chunks, attend_join adds up their parts. T0 is the element type, N the width of a head. Invariant: the new key and value are taken from the operands, so
- * that no block reads what another writes. */
+ * there are several chunks, attend_join adds up their parts. T0 is the element type, N the width of a head. Invariant: the
+ * new key and value are taken from the operands, so that no block reads what another writes. */
 #include "codegen/device.cuh"
 #include "common.cuh"
+#include "step.cuh"
+#include "attend.cuh"
 
-enum {
-  V = 16 / sizeof(T0),
-  PACKS = N / V,
-  LANES = PACKS > 16 ? 32 : PACKS > 8 ? 16 : PACKS > 4 ? 8 : PACKS > 2 ? 4 : PACKS > 1 ? 2 : 1,
-  EACH_LANE = (PACKS + LANES - 1) / LANES,
-  KEYS = THREADS / LANES, /* at a time */
-  AHEAD = EACH_LANE > 1 ? 2 : 4,
-  WARPS = THREADS / 32
-};
-typedef pack<T0, V> piece;
+enum { WARPS = THREADS / 32 };
 
 struct attend_job {
   T0 *keys, *values;                /* (B, key_heads, length, N) */
@@ -25,7 +18,7 @@ struct attend_job {
   const T0 *q, *k, *v;              /* (B, heads or key_heads, 1, N), by these strides: */
   i64 qb, qh, kb, kh, vb, vh;
   const i64 *position;              /* (B) */
-  const T0 *cosines, *sines;        /* (length, N), or NULL */
+  angles turn;                      /* of all positions there is room for */
   f32 *parts;                       /* (B heads, splits, N + 2): largest score, sum of weights, weighted values */
   i64 length, chunk;
   i32 heads, key_heads, splits;
@@ -34,147 +27,17 @@ struct attend_job {
   fault_slot fault;
 };
 
-#define PIECE(e, lane) ((e) * LANES + (lane))
-
-/* Element i of a head at x, turned by the angles of position `at`. */
-FN f32 turned(const attend_job &p, const T0 *x, i64 at, int i)
-{
-  const f32 own = get(x[i]);
-  if (!p.cosines) return own;
-  const f32 c = get(p.cosines[at * N + i]), s = get(p.sines[at * N + i]), other = get(x[(i + N / 2) % N]);
-  return get(put<T0>(get(put<T0>(own * c)) + other * s));
-}
-
-/* Asks for this group's key and value j of n: each thread's packs of them, keys and values in turn, are its own in shared
- * memory. */
-FN words *room_of(words *room, int slot) { return room + slot * 2 * EACH_LANE * THREADS + (int)threadIdx.x; }
-FN void ask(words *room, int slot, const T0 *keys, const T0 *values, int j, int n, int lane)
-{
-#pragma unroll
-  for (int e = 0; e < EACH_LANE; e++) {
-    if (j >= n || PIECE(e, lane) >= PACKS) continue;
-    words *const to = room_of(room, slot) + 2 * e * THREADS;
-    copy_async<16>(to, (const words *)(keys + (i64)j * N) + PIECE(e, lane), 16);
-    copy_async<16>(to + THREADS, (const words *)(values + (i64)j * N) + PIECE(e, lane), 16);
-  }
-  portion_ends();
-}
-
-FN f32 group_total(f32 v)
-{
-#pragma unroll
-  for (int m = LANES / 2; m > 0; m >>= 1) v += __shfl_xor_sync(FULL, v, m);
-  return v;
-}
-
-/* What threads know of the keys they have seen: the largest score, the sum of weights, weighted values. */
-struct seen {
-  f32 most, total;
-  f32 sum[EACH_LANE][V];
-};
-
-/* By how much weights shrink when the largest score becomes `most`; nothing was seen before where it was -INF. */
-FN f32 shrunk(f32 before, f32 most) { return before == -INF_F32 ? 0 : expf(before - most); }
-
-FN void rescale(seen &s, f32 most)
-{
-  const f32 by = shrunk(s.most, most);
-  s.most = most;
-  s.total *= by;
-#pragma unroll
-  for (int e = 0; e < EACH_LANE; e++)
-#pragma unroll
-    for (int i = 0; i < V; i++) s.sum[e][i] *= by;
-}
-
-/* A key with this score, and its value. */
-FN void add_key(seen &s, f32 score, const piece *value, int lane)
-{
-  rescale(s, larger(s.most, score));
-  const f32 weight = expf(score - s.most);
-  s.total += weight;
-#pragma unroll
-  for (int e = 0; e < EACH_LANE; e++)
-#pragma unroll
-    for (int i = 0; i < V; i++)
-      if (PIECE(e, lane) < PACKS) s.sum[e][i] += weight * get(value[e].v[i]);
-}
-
-/* What the groups of a warp have seen, to all of them. */
-FN void join_groups(seen &s)
-{
-#pragma unroll 1
-  for (int m = LANES; m < 32; m <<= 1) {
-    rescale(s, larger(s.most, __shfl_xor_sync(FULL, s.most, m)));
-    s.total += __shfl_xor_sync(FULL, s.total, m);
-#pragma unroll
-    for (int e = 0; e < EACH_LANE; e++)
-#pragma unroll
-      for (int i = 0; i < V; i++) s.sum[e][i] += __shfl_xor_sync(FULL, s.sum[e][i], m);
-  }
-}
-
-/* This thread's packs of a head at x, as they are: asked for together, before any is needed. */
-FN void fetch(words *to, const T0 *x, int lane)
-{
-  const bool whole = (u64)x % 16 == 0;
-#pragma unroll
-  for (int e = 0; e < EACH_LANE; e++) {
-    if (PIECE(e, lane) >= PACKS) continue;
-    if (whole) to[e] = ((const words *)x)[PIECE(e, lane)];
-    else
-#pragma unroll
-      for (int i = 0; i < V; i++) ((piece *)&to[e])->v[i] = x[PIECE(e, lane) * V + i];
-  }
-}
-
-/* Their columns, turned. */
-FN void columns_of(f32 (*to)[V], const words *packs, const attend_job &p, const T0 *x, i64 at, int lane)
-{
-#pragma unroll
-  for (int e = 0; e < EACH_LANE; e++) {
-    const piece own = *(const piece *)&packs[e];
-#pragma unroll
-    for (int i = 0; i < V; i++)
-      to[e][i] = PIECE(e, lane) >= PACKS ? 0 : p.cosines ? turned(p, x, at, PIECE(e, lane) * V + i) : get(own.v[i]);
-  }
-}
-
-/* q . k, of which each thread of a group has some columns. */
-FN f32 score_of(const f32 (*q)[V], const piece *k, int lane, bool there, f32 scale)
-{
-  f32 dot = 0;
-#pragma unroll
-  for (int e = 0; e < EACH_LANE; e++)
-#pragma unroll
-    for (int i = 0; i < V; i++)
-      if (there && PIECE(e, lane) < PACKS) dot += q[e][i] * get(k[e].v[i]);
-  return group_total(dot) * scale;
-}
-
 /* The key and value that come now: the first warp scores them, its first group puts them into the cache. */
 FN void add_new(seen &s, const attend_job &p, const f32 (*q)[V], const words *new_k, const words *new_v, i64 b, i64 kh,
                 i64 at, bool writes, int lane)
 {
   const i64 to = ((b * p.key_heads + kh) * p.length + at) * N;
-  f32 columns[EACH_LANE][V];
-  piece k[EACH_LANE], v[EACH_LANE];
-  columns_of(columns, new_k, p, p.k + b * p.kb + kh * p.kh, at, lane);
-#pragma unroll
-  for (int e = 0; e < EACH_LANE; e++) {
-    v[e] = *(const piece *)&new_v[e];
-#pragma unroll
-    for (int i = 0; i < V; i++) k[e].v[i] = put<T0>(columns[e][i]);
-  }
+  words k[EACH_LANE];
+  take_new(k, new_k, p.turn, p.k + b * p.kb + kh * p.kh, at, lane);
   const f32 score = score_of(q, k, lane, true, p.scale);
   if (threadIdx.x >= LANES) return;
-  add_key(s, score, v, lane);
-#pragma unroll
-  for (int e = 0; e < EACH_LANE; e++)
-    if (writes && PIECE(e, lane) < PACKS) {
-      ((piece *)(p.keys + to))[PIECE(e, lane)] = k[e];
-      ((piece *)(p.values + to))[PIECE(e, lane)] = v[e];
-    }
+  add_key(s, score, new_v, lane);
+  if (writes) keep_new(p.keys + to, p.values + to, k, new_v, lane);
 }
 
 /* What the warps of a block have seen: this thread's columns of the sum of values. */
@@ -243,16 +106,16 @@ KERNEL(attend_step, attend_job)
     fetch(new_k, p.k + b * p.kb + kh * p.kh, lane);
     fetch(new_v, p.v + b * p.vb + kh * p.vh, lane);
   }
-  columns_of(q, query, p, own_q, at, lane);
+  columns_of(q, query, p.turn, own_q, at, lane);
   if (adds) add_new(s, p, q, new_k, new_v, b, kh, at, head % share == 0, lane);
 #pragma unroll 1
   for (int j = group, slot = 0; j - group < n; j += KEYS, slot = slot == AHEAD - 1 ? 0 : slot + 1) {
-    piece k[EACH_LANE], v[EACH_LANE];
+    words k[EACH_LANE], v[EACH_LANE];
     portions_arrive<AHEAD - 1>();
 #pragma unroll
     for (int e = 0; e < EACH_LANE; e++) {
-      k[e] = *(const piece *)(room_of(room, slot) + 2 * e * THREADS);
-      v[e] = *(const piece *)(room_of(room, slot) + (2 * e + 1) * THREADS);
+      k[e] = room_of(room, slot)[2 * e * THREADS];
+      v[e] = room_of(room, slot)[(2 * e + 1) * THREADS];
     }
     const f32 score = score_of(q, k, lane, j < n, p.scale);
     if (j < n) add_key(s, score, v, lane);

@@ -1,0 +1,35 @@
+/* tensor_core.cuh: products of small matrices of 16-bit floats by a warp, for kernels that keep operands in registers. */
+/* sums (16, 8) += a (16, 16) b (16, 8), as they are dealt out to the threads of a warp. */
+template <class T> struct tensor_core {
+#ifdef CN_SIMT
+  FN f32 half_of(u32 pair, int i) { return get(T{(u16)(pair >> 16 * i)}); }
+  FN void multiply(f32 *sums, u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1)
+  {
+    const u32 a[4] = {a0, a1, a2, a3}, b[2] = {b0, b1};
+    for (int q = 0; q < 8; q++) /* pairs of columns: 4 of the lower half, then of the upper */
+      for (int i = 0; i < 4; i++) {
+        const u32 left = __shfl_sync(FULL, a[q / 4 * 2 + i / 2], (LANE & ~3) + q % 4);
+        const u32 right = __shfl_sync(FULL, b[q / 4], ((LANE & 3) * 2 + i % 2) * 4 + q % 4);
+        for (int j = 0; j < 2; j++) sums[i] += half_of(left, j) * half_of(right, j);
+      }
+  }
+#endif
+};
+#ifndef CN_SIMT
+#define TENSOR_CORE(T, type)                                                                                     \
+  template <> struct tensor_core<T> {                                                                            \
+    FN void multiply(f32 *s, u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1)                                     \
+    {                                                                                                            \
+      asm("mma.sync.aligned.m16n8k16.row.col.f32." type "." type                                                 \
+          ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"                                 \
+          : "+f"(s[0]), "+f"(s[1]), "+f"(s[2]), "+f"(s[3])                                                       \
+          : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));                                               \
+    }                                                                                                            \
+  };
+TENSOR_CORE(f16, "f16")
+TENSOR_CORE(bf16, "bf16")
+#endif
+/* There for kernels of all types: nobody calls it. */
+template <> struct tensor_core<f32> {
+  FN void multiply(f32 *, u32, u32, u32, u32, u32, u32) {}
+};
