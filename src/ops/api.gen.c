@@ -165,6 +165,7 @@ const char *const cni_op_names[] = {
     "cumprod",
     "cumsum",
     "cumulative_trapezoid",
+    "decoder_step",
     "deg2rad",
     "dequantize_linear",
     "descend",
@@ -888,6 +889,13 @@ const char *const cni_op_docs[] = {
     "right at zeros; so are higher ones along dimensions of at most 1024 elements.",
     "Running sum along a dimension. Integers and bool add up in int64.",
     "The integrals of y from its first place to each other one, by the trapezoidal rule.",
+    "The layers of a decoder for the token at position (B), of caches (layers, B, Hk, L, D). Each"
+    " is attend_step behind a norm of its input (B, 1, C), added to that, then linear layers "
+    "behind another norm, added to the sum; output has the last one's. weights: of each layer "
+    "weight and bias of a norm, of queries, keys, values, of what leads back, of the second norm,"
+    " a gate, the layer to more columns, and the one back; any bias, and the gate, may be absent."
+    " With a gate, activation(gate) multiplies the other layer. scales: of scores, one a layer; "
+    "without them 1 / sqrt(D). steady: as in linear_step and attend_step.",
     "Degrees as radians: x * pi / 180.",
     "(input - zero_point) * scale of quantised integers, in the type of scale or the one given. "
     "See quantize_linear.",
@@ -3792,6 +3800,55 @@ cn_tensor *cn_cumulative_trapezoid_with(cn_tensor *y, cn_tensor *x,
   cn_value args[] = {cn_v_tensor(y), cn_v_tensor(x), cn_v_float(cn_opt_float(o->dx, 1.0)),
                      cn_v_int(cn_opt_int(o->dim, -1))};
   return cni_apply1(CNI_OP_cumulative_trapezoid, args, 4, NULL);
+}
+
+int cn_decoder_step_with(cn_tensor **new_keys, cn_tensor **new_values, cn_tensor **new_output,
+                         cn_tensor *keys, cn_tensor *values, cn_tensor *output, cn_tensor *input,
+                         cn_tensor *position, cn_tensor *cosines, cn_tensor *sines,
+                         cn_tensor *const *weights, size_t nweights,
+                         const cn_decoder_step_opts *opts)
+{
+  cn_tensor *results[3] = {NULL};
+  cn_decoder_step_opts room;
+  const cn_decoder_step_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "decoder_step");
+  if (!o) {
+    if (new_keys) *new_keys = NULL;
+    if (new_values) *new_values = NULL;
+    if (new_output) *new_output = NULL;
+    return CN_ERR_VALUE;
+  }
+  cn_value args[] = {cn_v_tensor(keys), cn_v_tensor(values), cn_v_tensor(output),
+                     cn_v_tensor(input), cn_v_tensor(position), cn_v_tensor(cosines),
+                     cn_v_tensor(sines), cn_v_tensors(weights, nweights),
+                     cn_v_str(o->norm ? o->norm : "layer"), cn_v_float(cn_opt_float(o->eps, 1e-05)),
+                     cn_v_str(o->activation ? o->activation : "gelu"),
+                     cn_opt_doubles(o->scales, NULL, 0), cn_v_bool(o->steady)};
+  int status = cni_applyn(CNI_OP_decoder_step, args, 13, results, 3);
+  if (new_keys) *new_keys = results[0];
+  if (new_values) *new_values = results[1];
+  if (new_output) *new_output = results[2];
+  return status;
+}
+
+int cn_decoder_step_inplace_with(cn_tensor *keys, cn_tensor *values, cn_tensor *output,
+                                 cn_tensor *input, cn_tensor *position, cn_tensor *cosines,
+                                 cn_tensor *sines, cn_tensor *const *weights, size_t nweights,
+                                 const cn_decoder_step_opts *opts)
+{
+  cn_decoder_step_opts room;
+  const cn_decoder_step_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "decoder_step");
+  if (!o) return CN_ERR_VALUE;
+  cn_value args[] = {cn_v_tensor(keys), cn_v_tensor(values), cn_v_tensor(output),
+                     cn_v_tensor(input), cn_v_tensor(position), cn_v_tensor(cosines),
+                     cn_v_tensor(sines), cn_v_tensors(weights, nweights),
+                     cn_v_str(o->norm ? o->norm : "layer"), cn_v_float(cn_opt_float(o->eps, 1e-05)),
+                     cn_v_str(o->activation ? o->activation : "gelu"),
+                     cn_opt_doubles(o->scales, NULL, 0), cn_v_bool(o->steady)};
+  return cni_apply_over(CNI_OP_decoder_step, args, 13);
 }
 
 cn_tensor *cn_deg2rad(cn_tensor *input)

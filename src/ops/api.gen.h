@@ -157,6 +157,7 @@ enum cni_op_id {
   CNI_OP_cumprod,
   CNI_OP_cumsum,
   CNI_OP_cumulative_trapezoid,
+  CNI_OP_decoder_step,
   CNI_OP_deg2rad,
   CNI_OP_dequantize_linear,
   CNI_OP_descend,

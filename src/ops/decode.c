@@ -1,13 +1,14 @@
 /* decode.c: the family of steps that write a text: a linear layer with its norm, activation and sum, attention over a
- * cache of keys and values, and the choice of a token.
+ * cache of keys and values, a decoder's layers made of these, and the choice of a token.
  *
  * Place in the flow: zoo/step.c makes one token of all rows with these, without the host: where it writes, and how much
- * it sees, stands in tensors. Devices have kernels for one or a few rows; else the first two are what they decompose
+ * it sees, stands in tensors. Devices have kernels for one or a few rows; else the first three are what they decompose
  * into. Invariant: nothing here carries a gradient; in-place forms write a cache where it is. */
 #include <cairn/ext/parts.h>
 #include <cairn/kw.h>
 #include <math.h>
 
+#include "base/alloc.h"
 #include "families.h"
 #include "shorthand.h"
 
@@ -133,6 +134,148 @@ static int attend_step_decompose(cn_call *c)
   return cn_err();
 }
 
+/* ---- decoder_step(keys, values, output, input, position, cosines, sines, weights, norm, eps, ...) ---- */
+
+enum { DECODER_INPUT = 3, DECODER_POSITION, DECODER_COSINES, DECODER_SINES, DECODER_WEIGHTS };
+enum { DECODER_NORM = DECODER_WEIGHTS + 1, DECODER_EPS, DECODER_ACTIVATION, DECODER_SCALES }; /* places among args */
+/* Of each layer's weights; a bias stands behind its weight. */
+enum { NORM_1 = 0, TO_Q = 2, TO_K = 4, TO_V = 6, TO_OUT = 8, NORM_2 = 10, TO_GATE = 12, TO_UP = 14, TO_DOWN = 16,
+       OF_LAYER = 18 };
+
+static cn_tensor *const *weights_of(const cn_call *c, int64_t layer)
+{
+  return c->in + DECODER_WEIGHTS + layer * OF_LAYER;
+}
+
+static bool is_matrix(const cn_tensor *t, int64_t rows, int64_t columns)
+{
+  return t && t->d.ndim == 2 && t->d.shape[0] == rows && t->d.shape[1] == columns;
+}
+
+/* A weight (out, in) and the bias behind it, if any. */
+static bool is_linear(cn_tensor *const *t, int64_t in, int64_t out)
+{
+  return is_matrix(t[0], out, in) && (!t[1] || (t[1]->d.ndim == 1 && t[1]->d.shape[0] == out));
+}
+
+static bool is_norm(cn_tensor *const *t, int64_t width)
+{
+  for (int i = 0; i < 2; i++)
+    if (t[i] && (t[i]->d.ndim != 1 || t[i]->d.shape[0] != width)) return false;
+  return true;
+}
+
+/* given: columns of keys; queries: a multiple of it. */
+static bool layer_fits(cn_tensor *const *w, int64_t width, int64_t given, int64_t queries)
+{
+  int64_t inner = w[TO_UP] ? w[TO_UP]->d.shape[0] : -1;
+  return is_norm(w + NORM_1, width) && is_linear(w + TO_Q, width, queries) && is_linear(w + TO_K, width, given) &&
+         is_linear(w + TO_V, width, given) && is_linear(w + TO_OUT, queries, width) && is_norm(w + NORM_2, width) &&
+         (!w[TO_GATE] || is_linear(w + TO_GATE, width, inner)) && is_linear(w + TO_UP, width, inner) &&
+         is_linear(w + TO_DOWN, inner, width);
+}
+
+static bool decoder_fits(const cn_call *c)
+{
+  const cn_desc *keys = &c->in[KEYS]->d, *x = &c->in[DECODER_INPUT]->d, *at = &c->in[DECODER_POSITION]->d;
+  if (keys->ndim != 5 || !keys->shape[0] || x->ndim != 3 || x->shape[1] != 1 || x->shape[0] != keys->shape[1] || !keys->shape[2] ||
+      !keys->shape[4] || at->ndim != 1 || at->shape[0] != x->shape[0])
+    return false;
+  int64_t width = x->shape[2], given = keys->shape[2] * keys->shape[4], queries = 0;
+  bool fits = cni_same_shape(5, keys->shape, c->in[VALUES]->d.ndim, c->in[VALUES]->d.shape) &&
+              cni_same_shape(3, x->shape, c->in[OUTPUT]->d.ndim, c->in[OUTPUT]->d.shape);
+  for (int i = DECODER_COSINES; i <= DECODER_SINES; i++)
+    fits = fits && !c->in[DECODER_COSINES] == !c->in[i] &&
+           (!c->in[i] || cni_same_shape(2, keys->shape + 3, c->in[i]->d.ndim, c->in[i]->d.shape));
+  for (int64_t n = 0; fits && n < keys->shape[0]; n++) {
+    cn_tensor *const *w = weights_of(c, n);
+    if (!n) queries = w[TO_Q] ? w[TO_Q]->d.shape[0] : 0;
+    fits = queries && queries % given == 0 && layer_fits(w, width, given, queries);
+  }
+  return fits;
+}
+
+static int decoder_step_infer(cn_call *c)
+{
+  static const char *const norms[] = {"layer", "rms", NULL};
+  static const char *const activations[] = {"none", "gelu", "gelu_tanh", "relu", "silu", NULL};
+  const cn_desc *keys = &c->in[KEYS]->d;
+  int64_t layers = keys->ndim ? keys->shape[0] : 0;
+  if (!is_word(c->args, DECODER_NORM, norms) || !is_word(c->args, DECODER_ACTIVATION, activations))
+    return cn_call_fail(c, CN_ERR_VALUE, "norm or activation is not one of its words");
+  const cn_value *scales = &c->args[DECODER_SCALES];
+  if (c->args[DECODER_WEIGHTS].n != layers * OF_LAYER || (scales->tag == CN_V_FLOATS && scales->n != layers))
+    return cn_call_fail(c, CN_ERR_VALUE, "there must be %d weights and a scale for each layer of the cache", OF_LAYER);
+  if (!decoder_fits(c))
+    return cn_call_fail(c, CN_ERR_SHAPE, "caches (layers, B, Hk, L, D), output and input (B, 1, C), position (B), "
+                        "angles (L, D) and weights do not fit");
+  for (int64_t n = 0; n < layers && cni_arg_is(c->args, DECODER_NORM, "rms"); n++)
+    if (weights_of(c, n)[NORM_1 + 1] || weights_of(c, n)[NORM_2 + 1])
+      return cn_call_fail(c, CN_ERR_VALUE, "an RMS norm has no bias");
+  int dtype = c->in[DECODER_INPUT]->d.dtype, status = CN_OK;
+  for (int i = 0; i < c->nin; i++)
+    if (c->in[i] && c->in[i]->d.dtype != (i == DECODER_POSITION ? CN_I64 : dtype))
+      return cn_call_fail(c, CN_ERR_DTYPE, "position must be int64, the others must have one type");
+  if (!cni_dtype_is_float(dtype)) return cn_call_fail(c, CN_ERR_DTYPE, "tensors must be floats");
+  for (int i = 0; i < 3 && !status; i++) status = cn_call_result(c, i, dtype, c->in[i]->d.ndim, c->in[i]->d.shape);
+  return status;
+}
+
+/* A linear layer of this call, whose weight stands at `at`, behind a norm if there is one. */
+static cn_tensor *linear_of(const cn_call *c, cn_tensor *x, cn_tensor *const *norm, cn_tensor *const *at,
+                            const char *activation, cn_tensor *other, bool times)
+{
+  return cn_linear_step(x, at[0], at[1], norm ? norm[0] : NULL, norm ? norm[1] : NULL, other,
+                        .norm = norm ? c->args[DECODER_NORM].u.s : "none",
+                        .eps = cni_option_float(cni_arg_float(c->args, DECODER_EPS)), .activation = activation,
+                        .join = !other ? "none" : times ? "mul" : "add");
+}
+
+static cn_tensor *heads_of(cn_tensor *x, int64_t width)
+{
+  return x ? cn_view(x, CN_SHAPE(cn_size(x, 0), cn_size(x, 2) / width, 1, width)) : NULL;
+}
+
+static double scale_of(const cn_call *c, int64_t n)
+{
+  const cn_value *scales = &c->args[DECODER_SCALES];
+  return scales->tag == CN_V_FLOATS ? scales->u.fs[n] : 1 / sqrt((double)c->in[KEYS]->d.shape[4]);
+}
+
+/* Layer n of x; its cache becomes *keys and *values. */
+static cn_tensor *decoder_layer(const cn_call *c, int64_t n, cn_tensor *x, cn_tensor **keys, cn_tensor **values)
+{
+  cn_tensor *const *w = weights_of(c, n), *y = NULL;
+  const char *activation = c->args[DECODER_ACTIVATION].u.s;
+  int64_t width = c->in[KEYS]->d.shape[4];
+  cn_tensor *q = heads_of(linear_of(c, x, w, w + TO_Q, "none", NULL, false), width);
+  cn_tensor *k = heads_of(linear_of(c, x, w, w + TO_K, "none", NULL, false), width);
+  cn_tensor *v = heads_of(linear_of(c, x, w, w + TO_V, "none", NULL, false), width);
+  cn_tensor *room = q ? cn_empty_like(q) : NULL;
+  if (!room || cn_attend_step(keys, values, &y, cn_select(c->in[KEYS], 0, n), cn_select(c->in[VALUES], 0, n), room, q, k,
+                              v, c->in[DECODER_POSITION], c->in[DECODER_COSINES], c->in[DECODER_SINES],
+                              .scale = cni_option_float(scale_of(c, n))))
+    return NULL;
+  y = cn_reshape(y, CN_SHAPE(cn_size(x, 0), 1, cn_size(q, 1) * width));
+  x = linear_of(c, y, NULL, w + TO_OUT, "none", x, false);
+  cn_tensor *gate = w[TO_GATE] ? linear_of(c, x, w + NORM_2, w + TO_GATE, activation, NULL, false) : NULL;
+  y = linear_of(c, x, w + NORM_2, w + TO_UP, gate ? "none" : activation, gate, true);
+  return linear_of(c, y, NULL, w + TO_DOWN, "none", x, false);
+}
+
+static int decoder_step_decompose(cn_call *c)
+{
+  int64_t layers = c->in[KEYS]->d.shape[0];
+  size_t bytes = 2 * (size_t)layers * sizeof(cn_tensor *);
+  cn_tensor *x = c->in[DECODER_INPUT], **kept = cni_alloc(bytes);
+  if (!kept) return cn_err();
+  for (int64_t n = 0; n < layers && x; n++) x = decoder_layer(c, n, x, &kept[n], &kept[layers + n]);
+  if (x) c->out[KEYS] = cn_stack(kept, (size_t)layers), c->out[VALUES] = cn_stack(kept + layers, (size_t)layers);
+  c->out[OUTPUT] = x;
+  cni_free(kept, bytes);
+  return cn_err();
+}
+
 /* ---- choose_token(tokens, current, position, ended, scores, uniforms, prompt, temperature, ...) ---- */
 
 static int choose_token_infer(cn_call *c)
@@ -174,6 +317,17 @@ const cn_op cni_decode_ops[] = {
           "first, by the row of their position; sines of the first half are negated. steady: nothing that was "
           "queued just before writes to caches and position, which a device may read early.",
    .flags = CN_OP_NO_GRAD | CN_OP_ALIAS_SAFE, .infer = attend_step_infer, .decompose = attend_step_decompose},
+  {.sig = "decoder_step(Tensor keys, Tensor values, Tensor output, Tensor input, Tensor position, Tensor? cosines, "
+          "Tensor? sines, Tensor?[] weights, *, str norm=\"layer\", float eps=1e-05, str activation=\"gelu\", "
+          "float[]? scales=None, bool steady=False) "
+          "-> (Tensor new_keys, Tensor new_values, Tensor new_output) ; nn internal inplace",
+   .doc = "The layers of a decoder for the token at position (B), of caches (layers, B, Hk, L, D). Each is attend_step "
+          "behind a norm of its input (B, 1, C), added to that, then linear layers behind another norm, added to the "
+          "sum; output has the last one's. weights: of each layer weight and bias of a norm, of queries, keys, values, "
+          "of what leads back, of the second norm, a gate, the layer to more columns, and the one back; any bias, and "
+          "the gate, may be absent. With a gate, activation(gate) multiplies the other layer. scales: of scores, one a "
+          "layer; without them 1 / sqrt(D). steady: as in linear_step and attend_step.",
+   .flags = CN_OP_NO_GRAD | CN_OP_ALIAS_SAFE, .infer = decoder_step_infer, .decompose = decoder_step_decompose},
   {.sig = "choose_token(Tensor tokens, Tensor current, Tensor position, Tensor ended, Tensor scores, "
           "Tensor uniforms, *, int prompt=0, float temperature=1, int top_k=0, float top_p=1, float penalty=1, "
           "int stop=-1) -> (Tensor new_tokens, Tensor new_current, Tensor new_position, Tensor new_ended) "

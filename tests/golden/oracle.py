@@ -613,7 +613,8 @@ SHAPE_ONLY = {"empty", "empty_like", "rand", "randn", "rand_like", "randn_like",
 # Cairn's own: PyTorch has nothing to say.
 NO_ORACLE = {"sdpa_backward", "recurrent_sequence_grad", "native_layer_norm_backward", "native_rms_norm_backward",
              "native_batch_norm_backward", "native_group_norm_backward", "batch_norm_relu_backward",
-             "batch_norm_add_relu_backward", "add_norm", "add_norm_backward", "linear_gelu", "mm_gelu_backward", "linear_step", "attend_step", "choose_token"}
+             "batch_norm_add_relu_backward", "add_norm", "add_norm_backward", "linear_gelu", "mm_gelu_backward", "linear_step", "attend_step", "decoder_step",
+             "choose_token"}
 
 
 def find(op):

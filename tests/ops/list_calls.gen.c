@@ -241,6 +241,15 @@ static int op_count_nonzero(cn_tensor **out, const cn_value *a)
   return cn_err();
 }
 
+static int op_decoder_step(cn_tensor **out, const cn_value *a)
+{
+  return cn_decoder_step_with(&out[0], &out[1], &out[2], a[0].u.t, a[1].u.t, a[2].u.t, a[3].u.t,
+      a[4].u.t, a[5].u.t, a[6].u.t, a[7].u.ts, (size_t)a[7].n,
+      &(const cn_decoder_step_opts){.size = sizeof(cn_decoder_step_opts), .norm = list_str(&a[8]),
+      .eps = list_float(&a[9]), .activation = list_str(&a[10]), .scales = list_doubles(&a[11]),
+      .steady = a[12].u.i});
+}
+
 static int op_fold(cn_tensor **out, const cn_value *a)
 {
   out[0] = cn_fold_with(a[0].u.t, a[1].tag ? a[1].u.is : NULL, (size_t)a[1].n,
@@ -1023,6 +1032,7 @@ const list_op list_ops[] = {
   {"conv_transpose2d", op_conv_transpose2d},
   {"conv_transpose3d", op_conv_transpose3d},
   {"count_nonzero", op_count_nonzero},
+  {"decoder_step", op_decoder_step},
   {"fold", op_fold},
   {"fractional_max_pool2d_with_indices", op_fractional_max_pool2d_with_indices},
   {"fractional_max_pool3d_with_indices", op_fractional_max_pool3d_with_indices},

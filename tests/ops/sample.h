@@ -33,7 +33,7 @@
 
 #include "ops/table.h"
 
-enum { SAMPLE_INPUTS = 24, SAMPLE_ITEMS = 64, SAMPLE_RESULTS = 16, SAMPLE_WEIGHTS = 1000 };
+enum { SAMPLE_INPUTS = 32, SAMPLE_ITEMS = 64, SAMPLE_RESULTS = 16, SAMPLE_WEIGHTS = 1000 };
 
 typedef struct sample_literal {
   int dtype, ndim;

@@ -368,6 +368,34 @@ CN_API cn_tensor *cn_ctc_rows_grad(cn_tensor *grad, cn_tensor *log_probs, cn_ten
                                    cn_tensor *input_lengths, cn_tensor *target_lengths,
                                    int64_t blank, bool zero_infinity);
 
+typedef struct cn_decoder_step_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  const char *norm; /* str, default "layer" */
+  double eps; /* float, default 1e-05; CN_ZERO for 0 */
+  const char *activation; /* str, default "gelu" */
+  cn_doubles scales; /* float[]?, default None */
+  bool steady; /* bool, default False */
+} cn_decoder_step_opts;
+/* The layers of a decoder for the token at position (B), of caches (layers, B, Hk, L, D). Each
+ * is attend_step behind a norm of its input (B, 1, C), added to that, then linear layers behind
+ * another norm, added to the sum; output has the last one's. weights: of each layer weight and
+ * bias of a norm, of queries, keys, values, of what leads back, of the second norm, a gate, the
+ * layer to more columns, and the one back; any bias, and the gate, may be absent. With a gate,
+ * activation(gate) multiplies the other layer. scales: of scores, one a layer; without them 1 /
+ * sqrt(D). steady: as in linear_step and attend_step.
+ * cosines and sines may be NULL. Results that are not wanted may be NULL. */
+CN_API int cn_decoder_step_with(cn_tensor **new_keys, cn_tensor **new_values,
+                                cn_tensor **new_output, cn_tensor *keys, cn_tensor *values,
+                                cn_tensor *output, cn_tensor *input, cn_tensor *position,
+                                cn_tensor *cosines, cn_tensor *sines, cn_tensor *const *weights,
+                                size_t nweights, const cn_decoder_step_opts *opts);
+/* The same, written into its first tensors. */
+CN_API int cn_decoder_step_inplace_with(cn_tensor *keys, cn_tensor *values, cn_tensor *output,
+                                        cn_tensor *input, cn_tensor *position, cn_tensor *cosines,
+                                        cn_tensor *sines, cn_tensor *const *weights,
+                                        size_t nweights, const cn_decoder_step_opts *opts);
+
 typedef struct cn_descend_opts {
   size_t size;
   const struct cn_guard *guard;
@@ -979,6 +1007,12 @@ CN_END_DECLS
 #define cn_cross_entropy_rows(loss, lse, input, target, ignore_index, ...) \
   cn_cross_entropy_rows_with(loss, lse, input, target, ignore_index, CN_HEAD(__VA_ARGS__, ), \
       CN_OPTS(cn_cross_entropy_rows_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_decoder_step(...) \
+  cn_decoder_step_with(CN_HEAD12(__VA_ARGS__, ), \
+      CN_OPTS(cn_decoder_step_opts, CN_TAIL12(__VA_ARGS__, )))
+#define cn_decoder_step_(...) \
+  cn_decoder_step_inplace_with(CN_HEAD9(__VA_ARGS__, ), \
+      CN_OPTS(cn_decoder_step_opts, CN_TAIL9(__VA_ARGS__, )))
 #define cn_descend(param, grad, ...) \
   cn_descend_with(param, grad, CN_HEAD(__VA_ARGS__, ), \
       CN_OPTS(cn_descend_opts, CN_TAIL(__VA_ARGS__, )))
