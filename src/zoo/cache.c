@@ -21,18 +21,18 @@ static size_t bytes_of(const cni_lm_shape *shape)
   return sizeof(cn_cache) + (size_t)shape->layers * sizeof(struct cni_kv);
 }
 
-/* Room for one layer, of the type and on the device of the model's parameters. */
-static int make_room(cn_cache *c, size_t layer, cn_tensor *like)
+/* Room for all layers, of the type and on the device of the model's parameters. */
+static int make_room(cn_cache *c, cn_tensor *like)
 {
   const cni_lm_shape *s = &c->shape;
-  struct cni_kv *kv = &c->layer[layer];
   for (int i = 0; i < 2; i++) {
-    cn_tensor *t = cn_empty(CN_SHAPE(c->batch, s->heads, c->length, s->width), .dtype = cn_dtype_of(like),
+    cn_tensor *t = cn_empty(CN_SHAPE(s->layers, c->batch, s->heads, c->length, s->width), .dtype = cn_dtype_of(like),
                             .device = cn_device_of(like));
     if (!t) return cn_err();
-    *(i ? &kv->v : &kv->k) = cn_keep(t);
+    *(i ? &c->values : &c->keys) = cn_keep(t);
+    for (int64_t n = 0; n < s->layers; n++) *(i ? &c->layer[n].v : &c->layer[n].k) = cn_keep(cn_select(t, 0, n));
   }
-  return CN_OK;
+  return cn_err();
 }
 
 static cn_tensor *any_parameter(cn_module *m)
@@ -64,7 +64,7 @@ cn_cache *cn_cache_new(cn_module *m, int64_t batch, int64_t length)
   *c = (cn_cache){.cls = m->cls, .shape = shape, .batch = batch, .length = length};
   cn_scope *s = cn_scope_begin();
   cn_tensor *like = shape.recurrent ? NULL : any_parameter(m);
-  for (size_t i = 0; !shape.recurrent && !cn_err() && i < (size_t)shape.layers; i++) make_room(c, i, like);
+  if (like) make_room(c, like);
   cn_scope_end(s);
   if (!cn_err()) return c;
   cn_cache_free(c);
@@ -78,6 +78,8 @@ void cn_cache_free(cn_cache *c)
     cn_release(c->layer[i].k);
     cn_release(c->layer[i].v);
   }
+  cn_release(c->keys);
+  cn_release(c->values);
   cn_free(c, bytes_of(&c->shape));
 }
 

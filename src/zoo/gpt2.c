@@ -209,19 +209,15 @@ static cn_tensor *model_apply(cn_module *m, cn_tensor *tokens) { return model_he
 
 /* ---- one token ---- */
 
-/* x: (B, 1, C) */
-static cn_tensor *block_step(cn_module *m, cn_tensor *x, cni_writing *s, size_t layer)
+static void describe(cni_decoder *d, cn_module *m)
 {
   cn_module *attn = cn_module_child(m, ATTN), *mlp = cn_module_child(m, MLP);
-  const attention *d = attn->data;
-  cn_tensor *part[3], *y;
-  y = cni_step_linear(s, x, &(cni_step_layer){cn_module_child(m, LN_1), cn_module_child(attn, C_ATTN)});
-  if (divide(part, y, d->heads)) return NULL;
-  y = cni_step_attend(s, layer, part[0], part[1], part[2], d->scale);
-  x = cni_step_linear(s, y, &(cni_step_layer){.linear = cn_module_child(attn, ATTN_C_PROJ), .other = x});
-  y = cni_step_linear(s, x, &(cni_step_layer){cn_module_child(m, LN_2), cn_module_child(mlp, 0),
-                                              cn_module_child(mlp, 1)});
-  return cni_step_linear(s, y, &(cni_step_layer){.linear = cn_module_child(mlp, 2), .other = x});
+  const attention *own = attn->data;
+  *d = (cni_decoder){
+    .norm = cn_module_child(m, LN_1), .qkv = cn_module_child(attn, C_ATTN), .out = cn_module_child(attn, ATTN_C_PROJ),
+    .feed_norm = cn_module_child(m, LN_2), .up = cn_module_child(mlp, 0), .activation = cn_module_child(mlp, 1),
+    .down = cn_module_child(mlp, 2), .heads = own->heads, .key_heads = own->heads, .scale = own->scale,
+    .width = cn_size(cn_module_slot(cn_module_child(attn, ATTN_C_PROJ), 0), 0) / own->heads};
 }
 
 static cn_tensor *model_step(cn_module *m, cni_writing *s)
@@ -230,7 +226,7 @@ static cn_tensor *model_step(cn_module *m, cni_writing *s)
   cn_tensor *positions = cn_module_slot(cn_module_child(body, WPE), 0);
   cn_tensor *x = cn_add(cn_forward(cn_module_child(body, WTE), s->current),
                         cn_unsqueeze(cn_index_select(positions, 0, s->position), 1));
-  for (size_t i = 0; i < cn_module_nchildren(blocks); i++) x = block_step(cn_module_child(blocks, i), x, s, i);
+  x = cni_step_decoders(s, x, blocks, describe);
   return cni_step_linear(s, x, &(cni_step_layer){cn_module_child(body, LN_F), cn_module_child(m, 1)});
 }
 

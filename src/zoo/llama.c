@@ -349,27 +349,17 @@ static cn_tensor *model_apply(cn_module *m, cn_tensor *tokens) { return model_he
 
 /* ---- one token ---- */
 
-/* (B, H, 1, d) of x (B, 1, C) */
-static cn_tensor *project_step(cni_writing *s, cn_tensor *x, cn_module *norm, cn_module *linear, int64_t heads,
-                               int64_t width)
-{
-  cn_tensor *y = cni_step_linear(s, x, &(cni_step_layer){norm, linear});
-  return cn_view(y, CN_SHAPE(cn_size(x, 0), heads, 1, width));
-}
-
-static cn_tensor *layer_step(cn_module *m, cn_tensor *x, cni_writing *s, size_t layer)
+static void describe(cni_decoder *d, cn_module *m)
 {
   cn_module *attn = cn_module_child(m, SELF_ATTN), *mlp = cn_module_child(m, MLP);
-  cn_module *norm1 = cn_module_child(m, INPUT_NORM), *norm2 = cn_module_child(m, SECOND_NORM);
-  const attention *d = attn->data;
-  cn_tensor *part[3], *y;
-  for (size_t i = Q_PROJ; i <= V_PROJ; i++)
-    part[i] = project_step(s, x, norm1, cn_module_child(attn, i), i ? d->key_heads : d->heads, d->width);
-  y = cni_step_attend(s, layer, part[0], part[1], part[2], 1 / sqrt((double)d->width));
-  x = cni_step_linear(s, y, &(cni_step_layer){.linear = cn_module_child(attn, O_PROJ), .other = x});
-  y = cni_step_linear(s, x, &(cni_step_layer){norm2, cn_module_child(mlp, GATE_PROJ), cn_module_child(mlp, ACT_FN)});
-  y = cni_step_linear(s, x, &(cni_step_layer){norm2, cn_module_child(mlp, UP_PROJ), .other = y, .times = true});
-  return cni_step_linear(s, y, &(cni_step_layer){.linear = cn_module_child(mlp, DOWN_PROJ), .other = x});
+  const attention *own = attn->data;
+  *d = (cni_decoder){
+    .norm = cn_module_child(m, INPUT_NORM), .q = cn_module_child(attn, Q_PROJ), .k = cn_module_child(attn, K_PROJ),
+    .v = cn_module_child(attn, V_PROJ), .out = cn_module_child(attn, O_PROJ),
+    .feed_norm = cn_module_child(m, SECOND_NORM), .gate = cn_module_child(mlp, GATE_PROJ),
+    .up = cn_module_child(mlp, UP_PROJ), .activation = cn_module_child(mlp, ACT_FN),
+    .down = cn_module_child(mlp, DOWN_PROJ), .heads = own->heads, .key_heads = own->key_heads, .width = own->width,
+    .scale = 1 / sqrt((double)own->width)};
 }
 
 /* The angles of all positions are made once. */
@@ -388,7 +378,7 @@ static cn_tensor *model_step(cn_module *m, cni_writing *s)
   cn_module *body = cn_module_child(m, 0), *layers = cn_module_child(body, LAYERS);
   cn_tensor *x = cn_forward(cn_module_child(body, EMBED_TOKENS), s->current);
   if (step_angles(s, cn_module_child(body, ROTARY), x)) return NULL;
-  for (size_t i = 0; i < cn_module_nchildren(layers); i++) x = layer_step(cn_module_child(layers, i), x, s, i);
+  x = cni_step_decoders(s, x, layers, describe);
   return cni_step_linear(s, x, &(cni_step_layer){cn_module_child(body, NORM), cn_module_child(m, 1)});
 }
 

@@ -42,8 +42,9 @@ struct cn_cache {
   const cn_module_class *cls; /* of the model it is for */
   cni_lm_shape shape;
   int64_t batch, length, used;
+  cn_tensor *keys, *values; /* owned: (layers, batch, heads, length, width); NULL: of a recurrent model */
   struct cni_kv {
-    cn_tensor *k, *v; /* owned */
+    cn_tensor *k, *v; /* owned: a layer of them, or its states */
   } layer[];
 };
 
@@ -92,7 +93,15 @@ typedef struct cni_step_layer {
   bool times;
 } cni_step_layer;
 cn_tensor *cni_step_linear(cni_writing *s, cn_tensor *x, const cni_step_layer *layer);
-/* q: (B, H, 1, d), k and v: (B, Hk, 1, d); gives (B, 1, H d). */
-cn_tensor *cni_step_attend(cni_writing *s, size_t layer, cn_tensor *q, cn_tensor *k, cn_tensor *v, double scale);
+/* A decoder's layer: attention behind a norm, added to x, then linear layers behind another norm, added to that. */
+typedef struct cni_decoder {
+  cn_module *norm, *qkv; /* qkv: queries, keys and values by one layer; NULL: by these: */
+  cn_module *q, *k, *v, *out;
+  cn_module *feed_norm, *gate, *up, *activation, *down; /* gate NULL: none; else the activation is its */
+  int64_t heads, key_heads, width;                      /* width: of a head */
+  double scale;
+} cni_decoder;
+/* All layers of the cache; describe says what one of `blocks` is. */
+cn_tensor *cni_step_decoders(cni_writing *s, cn_tensor *x, cn_module *blocks, void (*describe)(cni_decoder *, cn_module *));
 
 #endif

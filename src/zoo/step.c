@@ -58,12 +58,16 @@ static cn_tensor *row_major(cni_writing *s, cn_tensor *weight)
   return packed;
 }
 
-/* (out, in) of a linear layer; NULL, without an error: it is another kind of module. */
+static bool is_linear(const cn_module *m)
+{
+  return is_plain(m, "Linear") || (m->cls == &cni_conv1d_class && cn_module_plain(m));
+}
+
+/* (out, in), of a linear layer. */
 static cn_tensor *weight_of(cni_writing *s, const cn_module *m)
 {
-  if (is_plain(m, "Linear")) return cn_module_slot(m, 0);
-  if (m->cls != &cni_conv1d_class || !cn_module_plain(m)) return NULL;
-  return row_major(s, cn_transpose(cn_module_slot(m, 0), 0, 1));
+  cn_tensor *own = cn_module_slot(m, 0);
+  return m->cls == &cni_conv1d_class ? row_major(s, cn_transpose(own, 0, 1)) : own;
 }
 
 cn_tensor *cni_step_linear(cni_writing *s, cn_tensor *x, const cni_step_layer *l)
@@ -71,10 +75,10 @@ cn_tensor *cni_step_linear(cni_writing *s, cn_tensor *x, const cni_step_layer *l
   double eps = 0;
   if (!x || cn_err()) return NULL;
   const char *norm = norm_word(l->norm, &eps), *activation = activation_word(l->activation);
-  cn_tensor *weight = norm && activation ? weight_of(s, l->linear) : NULL;
-  if (weight)
-    return cn_linear_step(x, weight, cn_module_slot(l->linear, 1), l->norm ? cn_module_slot(l->norm, 0) : NULL,
-                          l->norm ? cn_module_slot(l->norm, 1) : NULL, l->other, .norm = norm, .eps = eps,
+  if (norm && activation && is_linear(l->linear))
+    return cn_linear_step(x, weight_of(s, l->linear), cn_module_slot(l->linear, 1),
+                          l->norm ? cn_module_slot(l->norm, 0) : NULL, l->norm ? cn_module_slot(l->norm, 1) : NULL,
+                          l->other, .norm = norm, .eps = eps,
                           .activation = activation, .join = !l->other ? "none" : l->times ? "mul" : "add",
                           .steady = true);
   if (l->norm) x = cn_forward(l->norm, x);
@@ -83,16 +87,144 @@ cn_tensor *cni_step_linear(cni_writing *s, cn_tensor *x, const cni_step_layer *l
   return !l->other ? x : l->times ? cn_mul(x, l->other) : cn_add(x, l->other);
 }
 
-cn_tensor *cni_step_attend(cni_writing *s, size_t layer, cn_tensor *q, cn_tensor *k, cn_tensor *v, double scale)
+/* ---- the layers of a decoder ---- */
+
+/* q: (B, H, 1, d), k and v: (B, Hk, 1, d); gives (B, 1, H d). */
+static cn_tensor *attend(cni_writing *s, size_t layer, cn_tensor *const part[3], double scale)
 {
   struct cni_kv *kv = &s->cache->layer[layer];
-  if (!q || !k || !v || cn_err()) return NULL;
+  cn_tensor *q = part[0];
+  if (cn_err()) return NULL;
   cn_tensor *y = cn_empty(CN_SHAPE(cn_size(q, 0), cn_size(q, 1), 1, cn_size(q, 3)), .dtype = cn_dtype_of(q),
                           .device = cn_device_of(q));
-  if (!y || cn_attend_step_(kv->k, kv->v, y, q, k, v, s->position, s->cosines, s->sines, .scale = cni_given(scale),
-                            .steady = true))
+  if (!y || cn_attend_step_(kv->k, kv->v, y, q, part[1], part[2], s->position, s->cosines, s->sines,
+                            .scale = cni_given(scale), .steady = true))
     return NULL;
   return cn_view(y, CN_SHAPE(cn_size(q, 0), 1, cn_size(q, 1) * cn_size(q, 3)));
+}
+
+/* Queries, keys and values of x (B, 1, C), as attend wants them. */
+static void project(cni_writing *s, cn_tensor *part[3], cn_tensor *x, const cni_decoder *d)
+{
+  cn_module *const each[] = {d->q, d->k, d->v};
+  int64_t rows = cn_size(x, 0);
+  cn_tensor *all = d->qkv ? cni_step_linear(s, x, &(cni_step_layer){d->norm, d->qkv}) : NULL;
+  if (all) all = cn_view(all, CN_SHAPE(rows, 3, d->heads, 1, d->width));
+  for (int i = 0; i < 3; i++) {
+    cn_tensor *y = d->qkv ? NULL : cni_step_linear(s, x, &(cni_step_layer){d->norm, each[i]});
+    part[i] = all ? cn_select(all, 1, i) : cn_view(y, CN_SHAPE(rows, i ? d->key_heads : d->heads, 1, d->width));
+  }
+}
+
+static cn_tensor *decoder_by_parts(cni_writing *s, size_t layer, cn_tensor *x, const cni_decoder *d)
+{
+  cn_tensor *part[3], *y, *gate = NULL;
+  if (!x || cn_err()) return NULL;
+  project(s, part, x, d);
+  y = attend(s, layer, part, d->scale);
+  x = cni_step_linear(s, y, &(cni_step_layer){.linear = d->out, .other = x});
+  if (d->gate) gate = cni_step_linear(s, x, &(cni_step_layer){d->feed_norm, d->gate, d->activation});
+  y = cni_step_linear(s, x, &(cni_step_layer){d->feed_norm, d->up, gate ? NULL : d->activation, gate, true});
+  return cni_step_linear(s, y, &(cni_step_layer){.linear = d->down, .other = x});
+}
+
+/* Is it made of nothing but what decoder_step knows? */
+static bool is_plain_decoder(const cni_decoder *d)
+{
+  const cn_module *const linear[] = {d->qkv ? d->qkv : d->q, d->qkv ? d->qkv : d->k, d->qkv ? d->qkv : d->v,
+                                     d->out, d->gate ? d->gate : d->up, d->up, d->down};
+  double eps = 0, feed_eps = 0;
+  const char *norm = norm_word(d->norm, &eps), *feed_norm = norm_word(d->feed_norm, &feed_eps);
+  for (size_t i = 0; i < sizeof linear / sizeof *linear; i++)
+    if (!is_linear(linear[i])) return false;
+  return norm && feed_norm && d->norm && !strcmp(norm, feed_norm) && eps == feed_eps && activation_word(d->activation);
+}
+
+/* Are they all of one kind, too? */
+static bool all_plain(const cni_decoder *d, size_t n)
+{
+  double eps, first_eps;
+  const char *norm = norm_word(d->norm, &first_eps);
+  for (size_t i = 0; i < n; i++) {
+    if (!is_plain_decoder(&d[i])) return false;
+    if (strcmp(norm_word(d[i].norm, &eps), norm) || eps != first_eps ||
+        strcmp(activation_word(d[i].activation), activation_word(d->activation)))
+      return false;
+  }
+  return n > 0;
+}
+
+/* A weight and its bias. */
+static void take_linear(cni_writing *s, cn_tensor **to, const cn_module *m)
+{
+  if (!m) return;
+  to[0] = weight_of(s, m);
+  to[1] = cn_module_slot(m, 1);
+}
+
+static void take_norm(cn_tensor **to, const cn_module *m)
+{
+  to[0] = cn_module_slot(m, 0);
+  to[1] = cn_module_slot(m, 1);
+}
+
+/* Those of queries, keys and values, which one layer has in turn. */
+static void take_all(cni_writing *s, cn_tensor **to, const cni_decoder *d)
+{
+  int64_t rows = d->heads * d->width;
+  cn_tensor *all[2] = {NULL, NULL};
+  take_linear(s, all, d->qkv);
+  for (int i = 0; i < 6; i++)
+    to[i] = all[i % 2] ? cn_slice(all[i % 2], 0, i / 2 * rows, (i / 2 + 1) * rows) : NULL;
+}
+
+enum { OF_LAYER = 18 }; /* what decoder_step wants of a layer, in its order */
+
+static void take_weights(cni_writing *s, cn_tensor **to, const cni_decoder *d)
+{
+  take_norm(to, d->norm);
+  if (d->qkv) take_all(s, to + 2, d);
+  take_linear(s, to + 2, d->q);
+  take_linear(s, to + 4, d->k);
+  take_linear(s, to + 6, d->v);
+  take_linear(s, to + 8, d->out);
+  take_norm(to + 10, d->feed_norm);
+  take_linear(s, to + 12, d->gate);
+  take_linear(s, to + 14, d->up);
+  take_linear(s, to + 16, d->down);
+}
+
+static cn_tensor *decoders_at_once(cni_writing *s, cn_tensor *x, const cni_decoder *d, size_t n)
+{
+  size_t weight_bytes = n * OF_LAYER * sizeof(cn_tensor *), scale_bytes = n * sizeof(double);
+  cn_tensor **weights = cn_alloc_zero(weight_bytes), *y = cn_empty_like(x);
+  double *scales = cn_alloc(scale_bytes), eps = 0;
+  const char *norm = norm_word(d->norm, &eps);
+  for (size_t i = 0; weights && scales && i < n; i++) {
+    take_weights(s, weights + i * OF_LAYER, &d[i]);
+    scales[i] = d[i].scale;
+  }
+  if (!cn_err())
+    cn_decoder_step_(s->cache->keys, s->cache->values, y, x, s->position, s->cosines, s->sines, weights, n * OF_LAYER,
+                     .norm = norm, .eps = cni_given(eps), .activation = activation_word(d->activation),
+                     .scales = {scales, n}, .steady = true);
+  cn_free(weights, weight_bytes);
+  cn_free(scales, scale_bytes);
+  return cn_err() ? NULL : y;
+}
+
+/* Of one row all at once: what counts there is how often a device waits. */
+cn_tensor *cni_step_decoders(cni_writing *s, cn_tensor *x, cn_module *blocks, void (*describe)(cni_decoder *, cn_module *))
+{
+  size_t n = cn_module_nchildren(blocks), bytes = n * sizeof(cni_decoder);
+  cni_decoder *d = !x || cn_err() ? NULL : cn_alloc_zero(bytes);
+  if (!d) return NULL;
+  for (size_t i = 0; i < n; i++) describe(&d[i], cn_module_child(blocks, i));
+  if (cn_size(x, 0) == 1 && all_plain(d, n)) x = decoders_at_once(s, x, d, n);
+  else
+    for (size_t i = 0; i < n; i++) x = decoder_by_parts(s, i, x, &d[i]);
+  cn_free(d, bytes);
+  return x;
 }
 
 /* ---- the whole ---- */
