@@ -19,6 +19,9 @@ static void compiles(void **state)
 
 #include "backends/cuda/code.h"
 
+/* FORM of the halves of a decoder's layer: blocks of a cluster, heads that share a key or whether there is a gate, fours of
+ * packs of the row that a warp has. */
+#define DECODER(cluster, more, row) ((cluster) | (more) << 4 | (row) << 8)
 /* FORM of linear_step.cu, with a norm: warps that share a result, results at a time, how often these are under way. */
 #define TEAM_OF(team, at_once, slots) ((team) | (at_once) << 3 | (slots) << 5 | 1 << 8)
 
@@ -119,6 +122,11 @@ static const struct variant {
     {{.file = "attend_step.cu", .types = {CN_F32}, .number = 256, .threads = 512}, 128},
     {{.file = "attend_one.cu", .types = {CN_BF16, CN_BF16}, .number = 128, .form = 9}, 128},
     {{.file = "attend_one.cu", .types = {CN_F32, CN_BOOL}, .number = 256, .form = 3}, 96},
+    {{.file = "decoder_attend.cu", .types = {CN_BF16}, .number = 64, .form = DECODER(8, 1, 3)}, 128},
+    {{.file = "decoder_attend.cu", .types = {CN_F32}, .number = 128, .form = DECODER(8, 4, 8)}, 255},
+    {{.file = "decoder_feed.cu", .types = {CN_BF16}, .number = 24, .form = DECODER(8, 0, 3)}, 128},
+    {{.file = "decoder_feed.cu", .types = {CN_F16}, .number = 40, .form = DECODER(8, 1, 8)}, 255},
+    {{.file = "decoder_end.cu", .types = {CN_F32}}, 128},
     {{.file = "choose_token.cu", .types = {CN_BF16}, .threads = 1024}, 64},
     {{.file = "norm.cu", .types = {CN_BF16, CN_BF16, CN_BF16, CN_BF16}, .op = "layer", .number = 3, .threads = 128,
       .form = AHEAD + LEARNS + 7},

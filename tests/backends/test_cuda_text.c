@@ -87,6 +87,78 @@ static void one_query(void **state)
   cn_scope_end(s);
 }
 
+/* Layers of a decoder. */
+typedef struct decoder_case {
+  int64_t layers, width, heads, key_heads, head, inner, length, at;
+  bool gated, low; /* low: bfloat16 */
+} decoder_case;
+enum { WEIGHTS = 7, OF_LAYER = 18, MOST_TENSORS = WEIGHTS + 3 * OF_LAYER };
+
+static cn_tensor *scaled(int64_t rows, int64_t columns)
+{
+  return cn_div(cn_randn(CN_SHAPE(rows, columns)), cn_num(sqrt((double)columns)));
+}
+
+/* Weights and biases of a layer; with a gate there is no layer norm, and some biases less. */
+static void layer_weights(cn_tensor **to, const decoder_case *d)
+{
+  int64_t w = d->width, q = d->heads * d->head, k = d->key_heads * d->head, inner = d->inner;
+  const int64_t rows[] = {0, q, k, k, w, 0, inner, inner, w}, columns[] = {0, w, w, w, q, 0, w, w, inner};
+  for (int i = 0; i < OF_LAYER / 2; i++) {
+    bool norm = !rows[i];
+    to[2 * i] = norm ? cn_randn(CN_SHAPE(w)) : scaled(rows[i], columns[i]);
+    to[2 * i + 1] = d->gated && i != 2 && i != 7 ? NULL : cn_randn(CN_SHAPE(norm ? w : rows[i]));
+  }
+  if (!d->gated) to[12] = to[13] = NULL;
+}
+
+static int run_decoder(cn_tensor **t, const decoder_case *d)
+{
+  double scales[] = {0.3, 0.2, 0.1};
+  cn_doubles given = {scales, (size_t)d->layers};
+  if (d->gated) given = (cn_doubles){NULL, 0};
+  return cn_decoder_step_(t[0], t[1], t[2], t[3], t[4], t[5], t[6], t + WEIGHTS, (size_t)d->layers * OF_LAYER,
+                          .norm = d->gated ? "rms" : "layer", .activation = d->gated ? "silu" : "gelu_tanh",
+                          .scales = given);
+}
+
+/* A decoder at once: in clusters of one, two and eight blocks, whose shares are even and not; heads that share keys, with
+ * a gate and angles; caches that take several rounds; and one that is too wide. */
+static void decoders(void **state)
+{
+  (void)state;
+  need_device();
+  static const decoder_case cases[] = {
+      {3, 32, 4, 4, 8, 64, 20, 7, false, true},   {2, 24, 3, 3, 8, 40, 1100, 1090, false, false},
+      {2, 128, 4, 2, 64, 96, 70, 69, true, false}, {1, 128, 2, 2, 64, 256, 300, 0, false, true},
+      {3, 1056, 2, 1, 8, 16, 12, 5, true, false}, {2, 96, 6, 2, 16, 80, 40, 33, true, true}};
+  cn_seed(25);
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    const decoder_case *d = &cases[i];
+    cn_scope *s = cn_scope_begin();
+    int64_t n = WEIGHTS + d->layers * OF_LAYER;
+    cn_tensor *angles = cn_randn(CN_SHAPE(2, d->length, d->head)), *far[MOST_TENSORS], *all[MOST_TENSORS] = {
+        cn_randn(CN_SHAPE(d->layers, 1, d->key_heads, d->length, d->head)),
+        cn_randn(CN_SHAPE(d->layers, 1, d->key_heads, d->length, d->head)), cn_zeros(CN_SHAPE(1, 1, d->width)),
+        cn_randn(CN_SHAPE(1, 1, d->width)), cn_from_data(&d->at, CN_SHAPE(1), CN_I64)};
+    if (d->gated) all[5] = cn_select(angles, 0, 0), all[6] = cn_select(angles, 0, 1);
+    for (int64_t k = 0; k < d->layers; k++) layer_weights(all + WEIGHTS + k * OF_LAYER, d);
+    for (int64_t t = 0; t < n; t++) {
+      if (all[t]) all[t] = cn_contiguous(d->low && t != 4 ? cn_cast(all[t], CN_BF16) : all[t]);
+      far[t] = all[t] ? there(all[t]) : NULL;
+    }
+    int saved = cn_inference_begin();
+    assert_int_equal(run_decoder(all, d), 0);
+    assert_int_equal(run_decoder(far, d), 0);
+    cn_inference_end(saved);
+    /* float32: sums of up to 1,056 terms in another order, layer after layer; bfloat16: roundings that go the other way. */
+    close_to("keys", all[0], far[0], d->low ? 5e-2 : 5e-5);
+    close_to("values", all[1], far[1], d->low ? 5e-2 : 5e-5);
+    close_to("a decoder", all[2], far[2], d->low ? 1e-1 : 5e-5);
+    cn_scope_end(s);
+  }
+}
+
 /* The choice of a token, by every setting: the CPU's. */
 static void choices(void **state)
 {
@@ -145,7 +217,8 @@ int main(int argc, char **argv)
     setenv("CAIRN_PLUGIN_PATH", folder, 0);
     if (cn_device_count("cuda") < 1) emulate(argv);
   }
-  const struct CMUnitTest tests[] = {cmocka_unit_test(few_rows), cmocka_unit_test(one_query), cmocka_unit_test(choices),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(few_rows), cmocka_unit_test(one_query),
+                                     cmocka_unit_test(decoders), cmocka_unit_test(choices),
                                      cmocka_unit_test(text)};
   return cmocka_run_group_tests(tests, set_up, NULL);
 }

@@ -6,13 +6,9 @@
  * stands in device memory. */
 #include <string.h>
 
-#include "plugin.h"
+#include "decode.h"
 
-enum { PACK = 16, WARP = 32 };
-
-static bool is_aligned(const void *p) { return (uintptr_t)p % PACK == 0; }
-static bool is_short_float(int dtype) { return dtype == CN_F16 || dtype == CN_BF16 || dtype == CN_F32; }
-static double number(const cn_value *v) { return v->tag == CN_V_FLOAT ? v->u.f : (double)v->u.i; }
+enum { WARP = 32 };
 
 /* The place of a word in a list that ends with NULL. */
 static int32_t place_of(const char *word, const char *const *words)
@@ -20,6 +16,24 @@ static int32_t place_of(const char *word, const char *const *words)
   int32_t i = 0;
   while (words[i] && strcmp(words[i], word)) i++;
   return i;
+}
+
+int32_t cni_cuda_step_norm(const char *word)
+{
+  static const char *const norms[] = {"none", "layer", "rms", NULL};
+  return place_of(word, norms);
+}
+
+int32_t cni_cuda_step_activation(const char *word)
+{
+  static const char *const words[] = {"none", "gelu", "gelu_tanh", "relu", "silu", NULL};
+  return place_of(word, words);
+}
+
+static int32_t join_of(const char *word)
+{
+  static const char *const joins[] = {"none", "add", "mul", NULL};
+  return place_of(word, joins);
 }
 
 /* ---- linear_step ---- */
@@ -36,23 +50,6 @@ enum {
   LINEAR_BLOCKS_PER_UNIT = 4
 };
 
-/* As in kernels/linear_step.cu. */
-typedef struct linear_job {
-  const void *x, *w, *b, *nw, *nb, *other;
-  void *y;
-  int64_t n, ld;
-  int32_t k, norm, act, join;
-  float eps;
-  int32_t steady;
-} linear_job;
-
-/* Is it there, dense, and where packs can be read? */
-static bool is_row(const cn_tensor *t)
-{
-  return !t || (cni_cuda_is_dense(cn_desc_of(t)) && is_aligned(cn_desc_of(t)->data));
-}
-static const void *data_of(const cn_tensor *t) { return t ? cn_desc_of(t)->data : NULL; }
-
 /* Of linear_step, or linear, whose first tensors are its own. */
 static const char *linear_refusal(const cn_call *c, int64_t rows)
 {
@@ -67,12 +64,10 @@ static const char *linear_refusal(const cn_call *c, int64_t rows)
   return NULL;
 }
 
-static int64_t parts(int64_t n, int64_t size) { return (n + size - 1) / size; }
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-
 /* One row: warps that share a result, results at a time, and how often those fit into shared memory (FORM of
  * kernels/linear_step.cu). false: the row is too long. */
-static bool plan_row(cni_cuda_code *code, cni_cuda_grid *grid, const linear_job *j, int64_t vector, int64_t most)
+static bool plan_row(cni_cuda_code *code, cni_cuda_grid *grid, const cni_cuda_linear_job *j, int64_t vector,
+                     int64_t most)
 {
   int64_t packs = parts(j->k / vector, WARP), team = 1;
   while (team < TEAM_MOST && parts(packs, team) > KEPT_FEW) team *= 2;
@@ -91,8 +86,8 @@ static bool plan_row(cni_cuda_code *code, cni_cuda_grid *grid, const linear_job 
   return true;
 }
 
-/* early: it may begin while what is queued before it still runs. */
-static int launch_linear(cni_cuda_device *d, const char *name, linear_job *j, int dtype, int64_t rows, bool early)
+int cni_cuda_linear_launch(cni_cuda_device *d, const char *name, cni_cuda_linear_job *j, int dtype, int64_t rows,
+                           bool early)
 {
   static const char *const rows_words[] = {"0", "1", "2"};
   const int64_t vector = PACK / (int64_t)cn_element_size(dtype), most = (int64_t)d->units * LINEAR_BLOCKS_PER_UNIT;
@@ -106,12 +101,12 @@ static int launch_linear(cni_cuda_device *d, const char *name, linear_job *j, in
 }
 
 /* What linear_step and linear begin with: input, weight, bias. */
-static linear_job linear_of(const cn_call *c)
+static cni_cuda_linear_job linear_of(const cn_call *c)
 {
   const cn_desc *w = cn_desc_of(c->in[1]);
-  return (linear_job){.x = data_of(c->in[0]), .w = w->data, .b = data_of(c->in[2]), .y = cn_desc_of(c->out[0])->data,
-                      .n = w->shape[0], .ld = w->shape[0] > 1 ? w->strides[0] : w->shape[1],
-                      .k = (int32_t)w->shape[1]};
+  return (cni_cuda_linear_job){
+      .x = data_of(c->in[0]), .w = w->data, .b = data_of(c->in[2]), .y = cn_desc_of(c->out[0])->data, .n = w->shape[0],
+      .ld = w->shape[0] > 1 ? w->strides[0] : w->shape[1], .k = (int32_t)w->shape[1]};
 }
 
 static int64_t rows_of(const cn_call *c)
@@ -122,17 +117,15 @@ static int64_t rows_of(const cn_call *c)
 
 static int linear_step_kernel(cn_call *c)
 {
-  static const char *const norms[] = {"none", "layer", "rms", NULL}, *const joins[] = {"none", "add", "mul", NULL};
-  static const char *const acts[] = {"none", "gelu", "gelu_tanh", "relu", "silu", NULL};
   const char *why = linear_refusal(c, rows_of(c));
   if (why) return cni_cuda_refuse(c, why);
   cni_cuda_device *d = cni_cuda_of(c);
   if (!d) return CN_ERR_DEVICE;
-  linear_job j = linear_of(c);
+  cni_cuda_linear_job j = linear_of(c);
   j.nw = data_of(c->in[3]), j.nb = data_of(c->in[4]), j.other = data_of(c->in[5]);
-  j.norm = place_of(c->args[6].u.s, norms), j.act = place_of(c->args[8].u.s, acts);
-  j.join = place_of(c->args[9].u.s, joins), j.eps = (float)number(&c->args[7]), j.steady = c->args[10].u.i != 0;
-  return launch_linear(d, cni_cuda_host->op_name(c->op), &j, cn_desc_of(c->in[0])->dtype, rows_of(c), true);
+  j.norm = cni_cuda_step_norm(c->args[6].u.s), j.act = cni_cuda_step_activation(c->args[8].u.s);
+  j.join = join_of(c->args[9].u.s), j.eps = (float)number(&c->args[7]), j.steady = c->args[10].u.i != 0;
+  return cni_cuda_linear_launch(d, cni_cuda_host->op_name(c->op), &j, cn_desc_of(c->in[0])->dtype, rows_of(c), true);
 }
 
 /* linear(input, weight, bias): cuBLASLt has no kernel that puts a row or two on all units. */
@@ -145,8 +138,8 @@ int cni_cuda_linear_few(cn_call *c)
   if (why) return cni_cuda_refuse(c, why);
   cni_cuda_device *d = cni_cuda_of(c);
   if (!d) return CN_ERR_DEVICE;
-  linear_job j = linear_of(c);
-  return launch_linear(d, cni_cuda_host->op_name(c->op), &j, x->dtype, rows_of(c), false);
+  cni_cuda_linear_job j = linear_of(c);
+  return cni_cuda_linear_launch(d, cni_cuda_host->op_name(c->op), &j, x->dtype, rows_of(c), false);
 }
 
 /* ---- attend_step ---- */
@@ -158,20 +151,6 @@ enum {
   CHUNK_LEAST = 512, /* keys that are worth a block */
   KEYS_AHEAD = 4     /* packs of keys that a thread has asked for, and of values */
 };
-
-/* As in kernels/attend_step.cu. */
-typedef struct attend_job {
-  void *keys, *values, *y;
-  const void *q, *k, *v;
-  int64_t qb, qh, kb, kh, vb, vh;
-  const void *position, *cosines, *sines;
-  void *parts;
-  int64_t length, chunk;
-  int32_t heads, key_heads, splits;
-  float scale;
-  int32_t steady, unused;
-  cni_cuda_slot fault;
-} attend_job;
 
 static const char *attend_refusal(const cn_call *c)
 {
@@ -191,14 +170,16 @@ static const char *attend_refusal(const cn_call *c)
 }
 
 /* Chunks so that heads and chunks together are on most units; how many must not depend on the position. */
-static void split(attend_job *j, const cni_cuda_device *d, int64_t rows)
+static void split(cni_cuda_attend_job *j, const cni_cuda_device *d, int64_t rows)
 {
   j->chunk = parts(j->length, least(parts(j->length, CHUNK_LEAST), parts(2 * (int64_t)d->units, rows)));
   j->splits = (int32_t)parts(j->length, j->chunk);
 }
 
-static int attend_launch(cni_cuda_device *d, const char *name, attend_job *j, int64_t rows, int dtype, int width)
+int cni_cuda_attend_launch(cni_cuda_device *d, const char *name, cni_cuda_attend_job *j, int64_t rows, int dtype,
+                           int width)
 {
+  split(j, d, rows);
   size_t bytes = j->splits > 1 ? (size_t)(rows * j->splits * (width + 2)) * sizeof(float) : 0;
   if (bytes && !(j->parts = cni_cuda_scratch(d, name, bytes))) return CN_ERR_MEMORY;
   cni_cuda_code code = {.file = "attend_step.cu", .entry = "attend_step", .types = {dtype}, .number = width,
@@ -222,7 +203,7 @@ static int attend_step_kernel(cn_call *c)
   cni_cuda_device *d = cni_cuda_of(c);
   if (!d) return CN_ERR_DEVICE;
   int64_t rows = q->shape[0] * q->shape[1];
-  attend_job j = {.keys = cn_desc_of(c->out[0])->data, .values = cn_desc_of(c->out[1])->data,
+  cni_cuda_attend_job j = {.keys = cn_desc_of(c->out[0])->data, .values = cn_desc_of(c->out[1])->data,
                   .y = cn_desc_of(c->out[2])->data, .q = q->data, .k = k->data, .v = v->data,
                   .qb = q->strides[0], .qh = q->strides[1], .kb = k->strides[0], .kh = k->strides[1],
                   .vb = v->strides[0], .vh = v->strides[1], .position = data_of(c->in[6]),
@@ -234,8 +215,7 @@ static int attend_step_kernel(cn_call *c)
   for (int i = 0; i < 2 && !status; i++)
     if (cn_desc_of(c->out[i])->data != cn_desc_of(c->in[i])->data)
       status = cni_cuda_copy_desc(d, name, cn_desc_of(c->out[i]), cn_desc_of(c->in[i]));
-  split(&j, d, rows);
-  return status ? status : attend_launch(d, name, &j, rows, q->dtype, (int)q->shape[3]);
+  return status ? status : cni_cuda_attend_launch(d, name, &j, rows, q->dtype, (int)q->shape[3]);
 }
 
 /* ---- choose_token ---- */
@@ -301,6 +281,7 @@ static int choose_token_kernel(cn_call *c)
 const cn_kernel cni_cuda_decode_kernels[] = {
     {"linear_step", "linear_step.cu", linear_step_kernel},
     {"attend_step", "attend_step.cu", attend_step_kernel},
+    {"decoder_step", "decoder_attend.cu", cni_cuda_decoder_step},
     {"choose_token", "choose_token.cu", choose_token_kernel},
     {NULL, NULL, NULL},
 };
