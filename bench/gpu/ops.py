@@ -199,6 +199,17 @@ def layers():
          rows * 768 * 4, "GB/s")
     both("embedding backward", lambda m: backward_of(m, lookup(m), graph(m, classes, 768)), (rows + classes) * 768 * 2,
          "GB/s")
+    for width in (767, 50, 8):
+        def select(m, width=width):
+            w, i = randn(m, classes, width), m.randint(0, classes, (rows,), device="cuda")
+            return lambda: w.index_select(0, i)
+        both(f"index_select of {width}", select, rows * width * 4, "GB/s")
+
+    def add_rows(m):
+        w, i = randn(m, classes, 768, dtype="float32"), m.randint(0, classes, (rows,), device="cuda")
+        more = randn(m, rows, 768, dtype="float32")
+        return lambda: w.index_add_(0, i, more)
+    both("index_add_ of 768 f32", add_rows, rows * 768 * 12, "GB/s")
 
     def batch_norm(m):
         x, w = randn(m, 256, 256, 56, 56), m.ones(256, device="cuda")
@@ -333,6 +344,22 @@ def recurrent():
     layer("RNN", 256, 32, "float16")
 
 
+def sequences():
+    """A permutation, and the loss of unaligned sequences, in microseconds."""
+    both("randperm of 1M", lambda m: lambda: m.randperm(1 << 20, device="cuda"), 0, "us")
+
+    def ctc(m):
+        x = graph(m, 300, 16, 500, dtype="float32")
+        y = m.randint(1, 500, (16, 60), device="cuda")
+        times, lengths = (m.full((16,), n, dtype=m.int64, device="cuda") for n in (300, 60))
+
+        def step():
+            loss = F(m).ctc_loss(F(m).log_softmax(x, -1), y, times, lengths)
+            m.autograd.grad([loss], [x])
+        return step
+    both("ctc_loss, with gradient", ctc, 0, "us")
+
+
 def decompositions():
     def matrices(m, count, n):
         return randn(m, count, n, n, dtype="float32") + 2 * math.sqrt(n) * m.eye(n, device="cuda")
@@ -359,5 +386,6 @@ group_norms()
 layers()
 products()
 recurrent()
+sequences()
 decompositions()
 both("add of 16", unary(lambda m, x: x + x, 16), 0, "us", 200)

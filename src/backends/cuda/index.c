@@ -2,12 +2,16 @@
  *
  * Place in the flow: each describes its call as one walk (kernels/index.cu): the operand that is walked, the one that
  * is indexed, and the numbers. Invariants: folds of small types run in float32 or int64 on a copy, because there the
- * device has atomic additions; where results must repeat, what goes to one place goes there in order. */
+ * device has atomic additions; where results must repeat, what goes to one place goes there in order. Rows that lie
+ * alike in both operands are taken by warps, as many bytes at once as these allow. */
 #include <string.h>
 
 #include "plugin.h"
 
-enum { INDICES = CNI_CUDA_INDICES, WIDE_BYTES = 16 };
+enum { INDICES = CNI_CUDA_INDICES, WIDE_BYTES = 16, WARP = 32 };
+/* Elements of a row that are a piece at most, of pieces that a warp takes at a time, and warps that a multiprocessor
+ * should have before they take more of them. */
+enum { PIECE_MOST = 512, TAKES_MOST = 512, WARPS = 32, MOST_BLOCKS = 1 << 30 };
 
 /* As in kernels/index.cu. */
 typedef struct job {
@@ -26,6 +30,8 @@ typedef struct job {
   int64_t outer, inner, range; /* in order; range: elements of what is written to */
   int64_t *places;
   const int64_t *order;
+  int64_t row, cuts, pieces; /* by rows */
+  int32_t piece, takes;
 } job;
 
 /* ---- making the walk simple ---- */
@@ -64,44 +70,97 @@ static void simplify(job *j)
     }
 }
 
-/* Moves 16 bytes at a time where whole runs have one number each. Returns the bytes of what is moved. */
-static int widen(job *j, int size)
-{
-  int last = j->ndim - 1, times = WIDE_BYTES / size;
-  if (last < 0 || j->xstride[last] != 1 || j->ystride[last] != 1 || j->shape[last] % times) return size;
-  bool fits = ((uintptr_t)j->x | (uintptr_t)j->y) % WIDE_BYTES == 0;
-  for (int d = 0; d < last; d++) fits = fits && j->xstride[d] % times == 0 && j->ystride[d] % times == 0;
-  for (int k = 0; k < j->nindex; k++) fits = fits && j->istride[k][last] == 0 && j->step[k] % times == 0;
-  if (!fits) return size;
-  for (int d = 0; d < last; d++) j->xstride[d] /= times, j->ystride[d] /= times;
-  for (int k = 0; k < j->nindex; k++) j->step[k] /= times;
-  j->shape[last] /= times;
-  return WIDE_BYTES;
-}
-
-static int launch(cni_cuda_device *d, const char *name, job *j, const char *entry, int dtype, const char *op)
-{
-  j->n = 1;
-  for (int i = 0; i < j->ndim; i++) j->n *= j->shape[i];
-  if (j->n == 0) return CN_OK;
-  simplify(j);
-  j->fault = cni_cuda_slot_for(d, name);
-  cni_cuda_code code = {.file = "index.cu", .entry = entry, .types = {0}, .op = op};
-  if (op) code.types[0] = dtype;
-  else code.number = widen(j, (int)cn_element_size(dtype));
-  j->n = 1;
-  for (int i = 0; i < j->ndim; i++) j->n *= j->shape[i];
-  return cni_cuda_run(d, name, &code, cni_cuda_grid_for(d, j->n), j);
-}
-
-/* ---- in order, where results must repeat ---- */
-
 static bool is_indexed(const job *j, int d)
 {
   bool any = false;
   for (int k = 0; k < j->nindex; k++) any = any || j->istride[k][d];
   return any;
 }
+
+/* Is the last dim a row: neighbours in both operands that have their numbers in common? */
+static bool has_row(const job *j)
+{
+  int last = j->ndim - 1;
+  return last >= 0 && j->xstride[last] == 1 && j->ystride[last] == 1 && !is_indexed(j, last);
+}
+
+/* Makes `times` elements of a row one, if all rows allow it. */
+static bool widen(job *j, int size, int times)
+{
+  int last = j->ndim - 1;
+  if (j->shape[last] % times || ((uintptr_t)j->x | (uintptr_t)j->y) % (uintptr_t)(size * times)) return false;
+  bool fits = true;
+  for (int d = 0; d < last; d++) fits = fits && j->xstride[d] % times == 0 && j->ystride[d] % times == 0;
+  for (int k = 0; k < j->nindex; k++) fits = fits && j->step[k] % times == 0;
+  if (!fits) return false;
+  for (int d = 0; d < last; d++) j->xstride[d] /= times, j->ystride[d] /= times;
+  for (int k = 0; k < j->nindex; k++) j->step[k] /= times;
+  j->shape[last] /= times;
+  return true;
+}
+
+/* The most bytes that can be moved at a time. */
+static int widest(job *j, int size)
+{
+  for (int bytes = WIDE_BYTES; bytes > size && has_row(j); bytes /= 2)
+    if (widen(j, size, bytes / size)) return bytes;
+  return size;
+}
+
+/* How many elements are folded at a time: devices from 9.0 on add four float32 in one instruction. */
+static int folded(const cni_cuda_device *d, job *j, int dtype, const char *op)
+{
+  bool four = d->major >= 9 && dtype == CN_F32 && !strcmp(op, "add_op") && has_row(j) && widen(j, 4, 4);
+  return four ? 4 : 1;
+}
+
+/* Lets warps take rows, in pieces that are even. False: there are none. */
+static bool by_rows(const cni_cuda_device *d, job *j, cni_cuda_grid *grid)
+{
+  int last = j->ndim - 1;
+  if (!has_row(j)) return false;
+  j->row = j->shape[last];
+  j->cuts = (j->row + PIECE_MOST - 1) / PIECE_MOST;
+  j->piece = (int32_t)((j->row + j->cuts - 1) / j->cuts);
+  j->pieces = j->n / j->row * j->cuts;
+  int64_t takes = TAKES_MOST / j->piece, share = j->pieces / ((int64_t)d->units * WARPS);
+  if (takes > share) takes = share;
+  j->takes = (int32_t)(takes > WARP ? WARP : takes > 1 ? takes : 1);
+  int64_t each = (int64_t)j->takes * (CNI_CUDA_THREADS / WARP), blocks = (j->pieces + each - 1) / each;
+  grid->x = blocks < MOST_BLOCKS ? blocks : MOST_BLOCKS;
+  remove_dim(j, last);
+  return true;
+}
+
+static int64_t elements(const job *j)
+{
+  int64_t n = 1;
+  for (int i = 0; i < j->ndim; i++) n *= j->shape[i];
+  return n;
+}
+
+/* Kernels that do the same to elements, each by itself, and to rows. */
+typedef struct entries {
+  const char *each, *rows;
+} entries;
+static const entries reads = {"read_by_index", "read_rows"}, writes = {"write_by_index", "write_rows"},
+                     folds = {"fold_by_index", "fold_rows"};
+
+static int launch(cni_cuda_device *d, const char *name, job *j, const entries *of, int dtype, const char *op)
+{
+  if (elements(j) == 0) return CN_OK;
+  simplify(j);
+  j->fault = cni_cuda_slot_for(d, name);
+  cni_cuda_code code = {.file = "index.cu", .types = {0}, .op = op};
+  if (op) code.types[0] = dtype;
+  code.number = op ? folded(d, j, dtype, op) : widest(j, (int)cn_element_size(dtype));
+  j->n = elements(j);
+  cni_cuda_grid grid = cni_cuda_grid_for(d, j->n);
+  code.entry = by_rows(d, j, &grid) ? of->rows : of->each;
+  return cni_cuda_run(d, name, &code, grid, j);
+}
+
+/* ---- in order, where results must repeat ---- */
 
 static void swap_dims(job *j, int a, int b)
 {
@@ -141,7 +200,7 @@ static int write_in_order(cni_cuda_device *d, const char *name, job *j, int dtyp
   j->places = places + j->outer;
   j->order = order;
   code.entry = op ? "fold_in_order" : "write_in_order";
-  if (op) code.op = op, code.types[0] = dtype, code.number = 0;
+  if (op) code.op = op, code.types[0] = dtype, code.number = 1;
   if (!status) status = cni_cuda_run(d, name, &code, cni_cuda_grid_for(d, j->outer * j->inner), j);
   cni_cuda_free(d, places, 3 * bytes);
   return status;
@@ -161,7 +220,7 @@ static int launch_write(cni_cuda_device *d, const char *name, job *j, int64_t ra
   for (int i = 0; i < j->ndim; i++)
     if (!j->shape[i]) return CN_OK;
   if (cni_cuda_repeats() && order_matters(dtype, op)) return write_in_order(d, name, j, dtype, op);
-  return launch(d, name, j, op ? "fold_by_index" : "write_by_index", dtype, op);
+  return launch(d, name, j, op ? &folds : &writes, dtype, op);
 }
 
 /* ---- reading ---- */
@@ -208,7 +267,7 @@ static int read_along(cn_call *c, bool spread)
   for (int i = 0; i < y->ndim && n.dense.ndim; i++)
     j.istride[0][i] = !spread ? n.dense.strides[i] : i == dim ? n.dense.strides[0] : 0;
   j.numbers[0] = n.data;
-  if (!status) status = launch(d, name, &j, "read_by_index", x->dtype, NULL);
+  if (!status) status = launch(d, name, &j, &reads, x->dtype, NULL);
   cni_cuda_drop(&n, d);
   return status;
 }
@@ -229,7 +288,7 @@ static int embedding_kernel(cn_call *c)
   memcpy(j.istride[0], n.dense.strides, (size_t)n.dense.ndim * sizeof *j.shape);
   j.xstride[n.dense.ndim] = x->strides[1];
   j.numbers[0] = n.data;
-  if (!status) status = launch(d, name, &j, "read_by_index", x->dtype, NULL);
+  if (!status) status = launch(d, name, &j, &reads, x->dtype, NULL);
   cni_cuda_drop(&n, d);
   return status;
 }
@@ -341,7 +400,7 @@ static int index_kernel(cn_call *c)
     memcpy(j.ystride, y->strides, (size_t)y->ndim * sizeof *strides);
     j.x = x->data;
     j.y = y->data;
-    status = launch(d, cni_cuda_host->op_name(c->op), &j, "read_by_index", x->dtype, NULL);
+    status = launch(d, cni_cuda_host->op_name(c->op), &j, &reads, x->dtype, NULL);
   }
   many_close(&m, d);
   return status;

@@ -2,9 +2,12 @@
  * scatter, index_add, index_put and their kin.
  *
  * A walk over `shape`: one operand is walked by its strides, the other by its own strides plus, for each index tensor,
- * number * step. N is the bytes of an element that is only moved; writes that fold (OP) have the type T0. Where results
- * must repeat, what goes to one place goes there in order: the places are listed and sorted (index.c), and one thread
+ * number * step. N is the bytes of an element that is only moved; writes that fold (OP) have the type T0, N of them at
+ * once. Where the last dim is a row in both operands, whose elements share their numbers, warps take rows: numbers are
+ * read and places found once a row. Where results must repeat, what goes to one place goes there in order: the places are listed and sorted (index.c), and one thread
  * takes all that goes to one. Invariant: a number out of range writes nothing and is reported. */
+/* At most 64 registers a thread, so that many rows are under way. */
+#define BLOCKS_AT_ONCE (1024 / THREADS)
 #include "codegen/device.cuh"
 #include "common.cuh"
 
@@ -27,6 +30,10 @@ struct index_job {
   i64 outer, inner, range; /* range: no place is as large */
   i64 *places;             /* of each of outer, of which `order` says the sorted ones are */
   const i64 *order;
+  /* By rows, which are no dim then: `row` elements each, in `cuts` pieces of up to `piece`. A warp takes `takes` of all
+   * `pieces` at a time, 32 at most. */
+  i64 row, cuts, pieces;
+  i32 piece, takes;
 };
 
 template <int BYTES> struct raw;
@@ -36,13 +43,16 @@ template <> struct raw<4> { typedef u32 type; };
 template <> struct raw<8> { typedef u64 type; };
 template <> struct raw<16> { typedef pack<u64, 2> type; };
 
+/* 32-bit division is several times faster. */
+FN i64 quotient(i64 i, i64 by) { return i < 0x7fffffff && by < 0x7fffffff ? (i64)((u32)i / (u32)by) : i / by; }
+
 /* Offsets of element i. False: one of its numbers is out of range, or it is to be passed over. */
 FN bool locate(const index_job &p, i64 i, i64 *y, i64 *x, i64 *indexed)
 {
   i64 at[INDICES] = {0}, yo = 0, xo = 0;
+#pragma unroll 1
   for (int d = p.ndim - 1; d >= 0; d--) {
-    const bool narrow = i < 0x7fffffff && p.shape[d] < 0x7fffffff; /* 32-bit division is several times faster */
-    const i64 next = !d ? 0 : narrow ? (i64)((u32)i / (u32)p.shape[d]) : i / p.shape[d];
+    const i64 next = d ? quotient(i, p.shape[d]) : 0;
     const i64 k = i - next * p.shape[d];
     yo += k * p.ystride[d];
     xo += k * p.xstride[d];
@@ -67,6 +77,55 @@ FN bool locate(const index_job &p, i64 i, i64 *y, i64 *x, i64 *indexed)
   }
   *indexed = o;
   return true;
+}
+
+/* ---- by rows ---- */
+
+/* A piece of a row: where it begins in both operands, and how many elements it has; 0: its number is out of range. */
+struct part_of_row {
+  i64 y, x;
+  i32 n;
+};
+template <bool READS> FN part_of_row part(const index_job &p, i64 i)
+{
+  i64 y, x, o;
+  const i64 row = p.cuts > 1 ? quotient(i, p.cuts) : i, begin = (i - row * p.cuts) * p.piece, rest = p.row - begin;
+  if (!locate(p, row, &y, &x, &o)) return part_of_row{0, 0, 0};
+  return part_of_row{begin + y + (READS ? 0 : o), begin + x + (READS ? o : 0), rest < p.piece ? (i32)rest : p.piece};
+}
+
+/* Each lane finds a piece; then the warp goes over all elements of all of them in turn, AT_ONCE of each lane on their
+ * way together. */
+template <class E, bool READS, class DO> FN void each_piece(const index_job &p, DO give)
+{
+  enum { AT_ONCE = sizeof(E) < 16 ? 8 : 4 };
+  const int begin_row = LANE / p.piece, begin_at = LANE - begin_row * p.piece; /* of this lane's first element */
+  const int step_row = 32 / p.piece, step_at = 32 - step_row * p.piece;        /* from one to the next */
+  const i64 step = (i64)gridDim.x * (THREADS / 32) * p.takes;
+  i64 first = ((i64)blockIdx.x * (THREADS / 32) + (threadIdx.x >> 5)) * p.takes;
+  for (; first < p.pieces; first += step) {
+    part_of_row own = {0, 0, 0};
+    if (LANE < p.takes && first + LANE < p.pieces) own = part<READS>(p, first + LANE);
+    int row = begin_row, at = begin_at;
+    for (int done = 0; done < p.takes * p.piece; done += 32 * AT_ONCE) {
+      E v[AT_ONCE];
+      i64 to[AT_ONCE];
+#pragma unroll
+      for (int k = 0; k < AT_ONCE; k++) {
+        const i64 from = __shfl_sync(FULL, own.x, row) + at;
+        to[k] = __shfl_sync(FULL, own.y, row) + at;
+        const int n = __shfl_sync(FULL, own.n, row);
+        if (row < p.takes && at < n) v[k] = ((const E *)p.x)[from];
+        else to[k] = -1;
+        at += step_at;
+        row += step_row + (at >= p.piece);
+        at -= at >= p.piece ? p.piece : 0;
+      }
+#pragma unroll
+      for (int k = 0; k < AT_ONCE; k++)
+        if (to[k] >= 0) give((E *)p.y + to[k], v[k]);
+    }
+  }
 }
 
 KERNEL(list_places, index_job)
@@ -98,6 +157,10 @@ KERNEL(write_by_index, index_job)
     if (locate(p, i, &y, &x, &o)) ((E *)p.y)[y + o] = ((const E *)p.x)[x];
   }
 }
+
+FN void store(E *to, const E &v) { *to = v; }
+KERNEL(read_rows, index_job) { each_piece<E, true>(p, store); }
+KERNEL(write_rows, index_job) { each_piece<E, false>(p, store); }
 
 /* The last of those that go to one place. */
 KERNEL(write_in_order, index_job)
@@ -169,6 +232,26 @@ KERNEL(fold_by_index, index_job)
     i64 y, x, o;
     if (locate(p, i, &y, &x, &o)) folder<OP>::go((T0 *)p.y + y + o, scaled(p, ((const T0 *)p.x)[x]));
   }
+}
+
+/* N neighbours; four that are added are one instruction. */
+FN void fold_pack(pack<T0, N> *to, const pack<T0, N> &v, const index_job &p)
+{
+#if !defined(CN_SIMT) && __CUDA_ARCH__ >= 900 && N == 4
+  f32 s[N];
+#pragma unroll
+  for (int i = 0; i < N; i++) s[i] = scaled(p, v.v[i]);
+  asm volatile("red.relaxed.gpu.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(to), "f"(s[0]), "f"(s[1]), "f"(s[2]),
+               "f"(s[3])
+               : "memory");
+#else
+#pragma unroll
+  for (int i = 0; i < N; i++) folder<OP>::go((T0 *)to + i, scaled(p, v.v[i]));
+#endif
+}
+KERNEL(fold_rows, index_job)
+{
+  each_piece<pack<T0, N>, false>(p, [&](pack<T0, N> *to, const pack<T0, N> &v) { fold_pack(to, v, p); });
 }
 
 /* By the thread of the first that goes to a place. */
