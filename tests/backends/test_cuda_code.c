@@ -64,7 +64,7 @@ static const struct variant {
     {{.file = "batch_norm.cu", .types = {CN_BF16, CN_F32}, .number = 2}, 168},
     {{.file = "batch_norm.cu", .types = {CN_F16, CN_F16}, .number = 3}, 128},
     {{.file = "batch_norm.cu", .entry = "channel_join", .types = {CN_F64, CN_F64}, .threads = 1024}, 64},
-    {{.file = "loss.cu", .types = {CN_BF16, CN_F32}}, 80},
+    {{.file = "loss.cu", .types = {CN_BF16, CN_F32}}, 64},
     {{.file = "loss.cu", .entry = "loss_grad", .types = {CN_BF16, CN_F32}, .threads = 512}, 64},
     {{.file = "loss.cu", .types = {CN_F32, CN_F32}, .number = 8}, 96},
     {{.file = "loss.cu", .types = {CN_F32, CN_F32}, .number = 8, .threads = 1024}, 64},
@@ -143,6 +143,8 @@ static const struct variant {
     {{.file = "norm.cu", .entry = "norm_backward_all", .types = {CN_BF16, CN_BF16, CN_BF16, CN_BF16}, .op = "layer",
       .number = 5, .threads = 128, .form = AHEAD + LEARNS + 2},
      168},
+    {{.file = "softmax.cu", .types = {CN_BF16, CN_BF16}, .op = "log_softmax", .threads = 512}, 64},
+    {{.file = "loss.cu", .types = {CN_BF16, CN_F32}, .form = 128}, 64},
     {{.file = "sample.cu", .entry = "byte_weights", .types = {CN_F64}, .exact = true}, 80},
     {{.file = "sample.cu", .entry = "resample_bytes", .types = {CN_F64}, .exact = true}, 64},
 };

@@ -9,9 +9,8 @@
 
 /* FEW: rows that one block takes, a warp each if it can; SOME: rows that each block may count. */
 enum { JOIN_THREADS = 1024, FEW = 64, SOME = 1024, WARP = 32, PACKS = 4 };
-/* Threads that a multiprocessor runs at once, as the bounds there have it: of short rows and whole packs; of long rows
- * whose packs are taken apart; of float64. */
-enum { RESIDENT = 1024, APART_RESIDENT = 768, WIDE_RESIDENT = 512 };
+/* Threads that a multiprocessor runs at once, as the bounds there have it; of float64. */
+enum { RESIDENT = 1024, WIDE_RESIDENT = 512 };
 
 /* As in kernels/loss.cu. */
 typedef struct job {
@@ -43,7 +42,6 @@ static cni_cuda_rows forward_plan(const cni_cuda_device *d, const job *j, int ty
   int resident = cn_element_size(type) > 4 ? WIDE_RESIDENT : RESIDENT;
   if (r.packs) cni_cuda_rows_ahead(&r, d, 1, (int64_t)cn_element_bytes(type, j->n), 16, resident);
   else { /* gone over once, the next packs on their way in registers: small blocks, which wait for each other less */
-    if (!(r.form & CNI_ROWS_EVEN) && resident > APART_RESIDENT) resident = APART_RESIDENT;
     int64_t most = (int64_t)d->units * (resident / CNI_CUDA_THREADS);
     r.grid.shared = 0;
     r.grid.threads = CNI_CUDA_THREADS;

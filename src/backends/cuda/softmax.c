@@ -29,7 +29,7 @@ static int launch(cni_cuda_device *d, const char *name, job *j, const char *kind
   cni_cuda_code code = {.file = "softmax.cu", .entry = "softmax_rows", .types = {from, to}, .op = kind};
   int64_t size = (int64_t)cn_element_size(from), out = (int64_t)cn_element_size(to);
   cni_cuda_rows_ahead(&r, d, inputs, j->n * size * inputs, (int)(16 / (size > out ? size : out) * size),
-                      j->b || !(r.form & CNI_ROWS_EVEN) ? FEW_RESIDENT : RESIDENT);
+                      r.packs && (j->b || !(r.form & CNI_ROWS_EVEN)) ? FEW_RESIDENT : RESIDENT);
   code.number = r.packs;
   code.threads = r.grid.threads;
   code.form = r.form;

@@ -3,18 +3,17 @@
  * T0 is the type of the logits, T1 that of losses and their gradients; logarithms of sums are of the type they are
  * computed in. Rows are taken as rows.cuh says. Invariant: the losses of rows are added in an order that the number of
  * blocks fixes. */
-/* At most 64 registers a thread, so that many rows are under way; more for float64, and for long rows where packs are
- * taken apart: as in loss.c. */
-#define RESIDENT (sizeof(T0) > 4 ? 512 : N == 0 && !EVEN && THREADS < 512 ? 768 : 1024)
+/* At most 64 registers a thread, so that many rows are under way; more for float64: as in loss.c. */
+#define RESIDENT (sizeof(T0) > 4 ? 512 : 1024)
 #define BLOCKS_AT_ONCE (THREADS < 1024 ? RESIDENT / THREADS : 1)
 #include "codegen/device.cuh"
 #include "common.cuh"
 #include "rows.cuh"
 
 typedef wide_of<T0>::type A;
-/* AT_ONCE, TOGETHER: packs of a thread that are read before the first of them is waited for. */
+/* AT_ONCE, of long rows, and TOGETHER: packs of a thread that are read before the first of them is waited for. */
 enum { SHORT = sizeof(T0) == 2, V = 16 / sizeof(T0) };
-enum { AT_ONCE = EVEN ? 4 : 3, TOGETHER = KEPT > 8 ? 8 : KEPT ? KEPT : 4 };
+enum { AT_ONCE = APART ? 2 : 4, TOGETHER = KEPT > 8 ? 8 : KEPT };
 #include "exponent.cuh"
 
 struct loss_job {
@@ -57,14 +56,13 @@ FN void ask_row(const loss_job &p, i64 r, int slot, char *room)
 struct portion {
   pack<T0, V> e[AT_ONCE];
 };
-/* mine, shift, n: of the row. */
-FN portion read_portion(const T0 *mine, int shift, place n, int k)
+/* Those from pack k of this thread on; what is not among `own` is nothing. mine: its first one. */
+FN portion read_portion(const T0 *mine, const span &own, int k)
 {
-  const place first = (place)GROUP_LANE * V - shift;
   portion made;
 #pragma unroll
   for (int i = 0; i < AT_ONCE; i++)
-    made.e[i] = stream_pack<T0, V>(PACK_AT(mine, k + i), PACK_AT(first, k + i), n, put<T0>(least()), true);
+    made.e[i] = stream_whole<T0, V>(PACK_AT(mine, k + i), k + i >= own.from && k + i < own.to, put<T0>(least()));
   return made;
 }
 
@@ -90,15 +88,19 @@ FN exponentials sum_kept(kept<T0, V> &row, place at, A &value, int slot)
 /* The same over a long row; portion `soon` is its first one, and then the next row's. */
 FN exponentials sum_long(const kept<T0, V> &row, const kept<T0, V> &next, portion &soon, int slot)
 {
+  const span own = span_of(row);
+  const pack<T0, 1> edge = {{edge_of(row, own)}};
   exponentials all = {least(), 0};
 #pragma unroll 1
-  for (int k = 0; k < PACKS(row.n); k += AT_ONCE) {
+  for (int k = AT_ONCE; k < own.to; k += AT_ONCE) {
     const portion now = soon;
-    const bool more = k + AT_ONCE < PACKS(row.n);
-    soon = read_portion(more ? row.mine : next.mine, more ? row.shift : next.shift, more ? row.n : next.n,
-                        more ? k + AT_ONCE : 0);
+    soon = read_portion(row.mine, own, k);
     add_packs<T0, V, AT_ONCE>(all, now.e);
   }
+  const portion now = soon;
+  soon = read_portion(next.mine, span_of(next), 0);
+  add_packs<T0, V, AT_ONCE>(all, now.e);
+  add_pack<T0, 1>(all, edge);
   return join(all, slot);
 }
 
@@ -136,7 +138,7 @@ KERNEL(loss_rows, loss_job)
   portion soon;
   if (!KEPT) {
     const kept<T0, V> first = logits(p, FIRST_ROW, 0, 0);
-    soon = read_portion(first.mine, first.shift, first.n, 0);
+    soon = read_portion(first.mine, span_of(first), 0);
   }
   for (int a = 0; a < AHEAD; a++) ask_row(p, FIRST_ROW + a * ROW_STEP, a, room);
   EACH_ROW(r, slot, p.rows)
@@ -214,6 +216,39 @@ FN void gradients_of(const kept<T0, V> &row, T0 *y, int k, i64 t, A lse, A scale
   }
 }
 
+/* The same of a long row's whole packs, and of the element at its edge. y: the row. */
+FN void gradients_long(const kept<T0, V> &row, T0 *y, i64 t, A lse, A scale, bool counts)
+{
+  enum { AT_ONCE = 4 };
+  const span own = span_of(row);
+  const A edge = (A)get(edge_of(row, own));
+  const i64 pack_of_class = (t + row.shift) / V;
+  const int hit = pack_of_class % THREADS == threadIdx.x ? (int)(pack_of_class / THREADS) : -1; /* its class's pack */
+  const int which = (int)((t + row.shift) % V);
+  T0 *const mine = FIRST_OF(row, y);
+#pragma unroll 1
+  for (int k = own.from; k < own.to; k += AT_ONCE) {
+    pack<T0, V> e[AT_ONCE];
+#pragma unroll
+    for (int i = 0; i < AT_ONCE; i++) e[i] = stream_whole<T0, V>(PACK_AT(row.mine, k + i), k + i < own.to, row.none);
+#pragma unroll
+    for (int i = 0; i < AT_ONCE; i++) {
+      A v[V];
+      if (k + i >= own.to) break;
+      unpack<T0, V>(v, e[i]);
+#pragma unroll
+      for (int j = 0; j < V; j++) v[j] = part_of(v[j], lse);
+      if (k + i == hit)
+#pragma unroll
+        for (int j = 0; j < V; j++) v[j] -= (A)(j == which);
+#pragma unroll
+      for (int j = 0; j < V; j++) v[j] = counts ? v[j] * scale : (A)0;
+      give_whole<T0, V>(PACK_AT(mine, k + i), packed<T0, V>(v));
+    }
+  }
+  if (own.edge >= 0) y[own.edge] = put<T0>(counts ? (part_of(edge, lse) - (A)(own.edge == t)) * scale : (A)0);
+}
+
 KERNEL(loss_grad, loss_job)
 {
   const f64 share = share_of(p);
@@ -221,7 +256,9 @@ KERNEL(loss_grad, loss_job)
     const kept<T0, V> row = row_at<T0, V>(p.x, r, p.rows, p.n, put<T0>(0), 0);
     const i64 t = p.target[r];
     const A lse = p.lse[r], scale = (A)((f64)get(p.g[p.reduce ? 0 : r]) * share);
-    T0 *const y = FIRST_OF(row, p.y + r * p.n);
-    for (int k = 0; k < PACKS(p.n); k += TOGETHER) gradients_of<TOGETHER>(row, y, k, t, lse, scale, t != p.ignore);
+    T0 *const y = p.y + r * p.n;
+    if (!KEPT) gradients_long(row, y, t, lse, scale, t != p.ignore);
+    for (int k = 0; k < KEPT; k += TOGETHER)
+      gradients_of<TOGETHER ? TOGETHER : 1>(row, FIRST_OF(row, y), k, t, lse, scale, t != p.ignore);
   }
 }

@@ -328,3 +328,75 @@ template <class T, int V> FN pack<T, V> last_read(const kept<T, V> &r, const kep
   if (N == 0 && HAS_ROOM(r) && next.n) ask_pack(next, k);
   return p;
 }
+
+/* ---- N == 0: only whole packs are gone over; what is left at a row's ends falls to threads by element ---- */
+
+/* Of this thread: its packs from .. to - 1, and an element before the first or behind the last whole one, or -1. */
+struct span {
+  int from, to;
+  place edge;
+};
+template <class T, int V> FN span span_of(const kept<T, V> &r)
+{
+  const int lane = (int)threadIdx.x, front = r.shift && r.n ? V - r.shift : 0, tail = (int)((r.n + r.shift) % V);
+  const place whole = (r.n + r.shift) / V;
+  span s = {r.shift && !lane, whole > lane ? (int)((whole - lane + THREADS - 1) / THREADS) : 0, -1};
+  if (EVEN || !r.n) return s;
+  if (lane < front) s.edge = lane;
+  else if (lane >= V && lane - V < tail) s.edge = r.n - tail + (lane - V);
+  return s;
+}
+/* x: where it is. */
+template <class T, int V> FN pack<T, V> whole_pack(const T *x)
+{
+  if (!APART) return *(const pack<T, V> *)x;
+  pack<T, V> p;
+#pragma unroll
+  for (int i = 0; i < V; i++) p.v[i] = x[i];
+  return p;
+}
+/* The same of a pack that is read once, past the first cache; one that is not wanted is `none`. */
+template <class T, int V> FN pack<T, V> stream_whole(const T *x, bool wanted, T none)
+{
+  pack<T, V> p;
+#pragma unroll
+  for (int i = 0; i < V; i++) p.v[i] = none;
+#ifndef CN_SIMT
+  if (!APART && sizeof p == 16) {
+    u32 *const w = (u32 *)&p;
+    if (wanted)
+      asm volatile("ld.global.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+                   : "=r"(w[0]), "=r"(w[1]), "=r"(w[2]), "=r"(w[3])
+                   : "l"(x));
+    return p;
+  }
+#endif
+  return wanted ? whole_pack<T, V>(x) : p;
+}
+template <class T, int V> FN void give_whole(T *y, const pack<T, V> &p)
+{
+  if (!APART) {
+    store_whole<T, V>(y, p);
+    return;
+  }
+#pragma unroll
+  for (int i = 0; i < V; i++) y[i] = p.v[i];
+}
+template <class T, int V> FN pack<T, V> read_whole(const kept<T, V> &r, int k)
+{
+  return HAS_ROOM(r) ? r.room[k * GROUP] : whole_pack<T, V>(PACK_AT(r.mine, k));
+}
+template <class T, int V> FN void ask_whole(const kept<T, V> &r, const span &s, int k)
+{
+  if (!HAS_ROOM(r) || k < s.from || k >= s.to) return;
+  if (APART) r.room[k * GROUP] = whole_pack<T, V>(PACK_AT(r.mine, k));
+  else copy_async<(int)sizeof(pack<T, V>)>(r.room + k * GROUP, PACK_AT(r.mine, k), (int)sizeof(pack<T, V>));
+}
+/* What of the next row has no place among the packs of this one, `own`. */
+template <class T, int V> FN void ask_rest(const kept<T, V> &next, const span &own, const span &more)
+{
+  for (int k = 0; k < own.from; k++) ask_whole(next, more, k);
+  for (int k = own.to; k < more.to; k++) ask_whole(next, more, k);
+}
+/* The element at the row's edge, or what is none. */
+template <class T, int V> FN T edge_of(const kept<T, V> &r, const span &s) { return s.edge < 0 ? r.none : r.x[s.edge]; }

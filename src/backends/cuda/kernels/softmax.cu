@@ -3,9 +3,9 @@
  * T0 is the type of the inputs, T1 that of the result. Rows (the dim is innermost) are read once: see rows.cuh. Other
  * lines (`inner` elements apart) are taken by one thread each, neighbours side by side. Invariant: sums are taken in
  * float32, or float64 for float64. */
-/* At most 64 registers a thread, so that many rows are under way; 85 where there are two inputs or packs are taken
- * apart: as in softmax.c. */
-#define BLOCKS_AT_ONCE (THREADS > 512 ? 1 : (GRAD || !EVEN ? 768 : 1024) / THREADS)
+/* At most 64 registers a thread, so that many rows are under way; 85 for rows that are kept where there are two inputs or
+ * packs are taken apart: as in softmax.c. */
+#define BLOCKS_AT_ONCE (THREADS > 512 ? 1 : (N && (GRAD || !EVEN) ? 768 : 1024) / THREADS)
 #include "codegen/device.cuh"
 #include "common.cuh"
 #include "rows.cuh"
@@ -65,30 +65,65 @@ FN void forward_kept(kept<T0, V> &row, T1 *y, int slot)
   }
 }
 
-/* y: the place of this thread's first pack. */
-FN void forward_row(kept<T0, V> &row, const kept<T0, V> &next, T1 *y, int slot)
+/* Rows that are read twice. y: the row of the result. */
+FN void forward_long(kept<T0, V> &row, const kept<T0, V> &next, T1 *y, int slot)
 {
-  if (KEPT) {
-    forward_kept(row, y, slot);
-    return;
-  }
+  const span own = span_of(row), more = span_of(next);
+  const pack<T0, 1> edge = {{edge_of(row, own)}};
+  T1 *const mine = FIRST_OF(row, y);
   exponentials x = {least(), 0};
-#pragma unroll
-  for (int k = 0; k < PACKS(row.n); k++) add_pack<T0, V>(x, first_read(row, k));
+  for (int k = own.from; k < own.to; k++) add_pack<T0, V>(x, read_whole(row, k));
+  add_pack<T0, 1>(x, edge);
   x = join(x, slot);
   const A last = OP == softmax ? (A)1 / x.sum : log_of(x.sum);
-#pragma unroll
-  for (int k = 0; k < PACKS(row.n); k++) {
+  for (int k = own.from; k < own.to; k++) {
     A v[V];
-    unpack<T0, V>(v, last_read(row, next, k));
+    unpack<T0, V>(v, read_whole(row, k));
+    ask_whole(next, more, k);
 #pragma unroll
     for (int i = 0; i < V; i++) v[i] = forward_of(v[i], x.most, last);
-    store_pack<T1, V>(PACK_AT(y, k), PLACE_OF(row, k), row.n, packed<T1, V>(v), EDGE(k));
+    give_whole<T1, V>(PACK_AT(mine, k), packed<T1, V>(v));
   }
+  if (own.edge >= 0) y[own.edge] = put<T1>(forward_of((A)get(edge.v[0]), x.most, last));
+  ask_rest(next, own, more);
 }
 
-FN void gradient_row(kept<T0, V> &gs, kept<T0, V> &ys, const kept<T0, V> &next_g, const kept<T0, V> &next_y, T1 *y,
-                     int slot)
+FN A share_of(A g, A y) { return OP == softmax_grad ? g * y : g; }
+
+/* The same of gradients. */
+FN void gradient_long(kept<T0, V> &gs, kept<T0, V> &ys, const kept<T0, V> &next_g, const kept<T0, V> &next_y, T1 *y,
+                      int slot)
+{
+  const span own = span_of(gs), more = span_of(next_g);
+  const A edge_g = (A)get(edge_of(gs, own)), edge_y = (A)get(edge_of(ys, own));
+  T1 *const mine = FIRST_OF(gs, y);
+  A sum = share_of(edge_g, edge_y), g[V], o[V];
+  for (int k = own.from; k < own.to; k++) {
+    A part = 0;
+    unpack<T0, V>(g, read_whole(gs, k));
+    if (OP == softmax_grad) unpack<T0, V>(o, read_whole(ys, k));
+#pragma unroll
+    for (int i = 0; i < V; i++) part += share_of(g[i], o[i]);
+    sum += part;
+  }
+  group_meets();
+  sum = group_sum<0>(sum, slot);
+  for (int k = own.from; k < own.to; k++) {
+    unpack<T0, V>(g, read_whole(gs, k));
+    unpack<T0, V>(o, read_whole(ys, k));
+    ask_whole(next_g, more, k);
+    ask_whole(next_y, more, k);
+#pragma unroll
+    for (int i = 0; i < V; i++) g[i] = gradient_of(g[i], o[i], sum);
+    give_whole<T1, V>(PACK_AT(mine, k), packed<T1, V>(g));
+  }
+  if (own.edge >= 0) y[own.edge] = put<T1>(gradient_of(edge_g, edge_y, sum));
+  ask_rest(next_g, own, more);
+  ask_rest(next_y, own, more);
+}
+
+/* y: the place of this thread's first pack. */
+FN void gradient_kept(kept<T0, V> &gs, kept<T0, V> &ys, T1 *y, int slot)
 {
   A sum = 0, g[V], o[V];
 #pragma unroll
@@ -97,15 +132,15 @@ FN void gradient_row(kept<T0, V> &gs, kept<T0, V> &ys, const kept<T0, V> &next_g
     unpack<T0, V>(g, first_read(gs, k));
     unpack<T0, V>(o, first_read(ys, k));
 #pragma unroll
-    for (int i = 0; i < V; i++) part += OP == softmax_grad ? g[i] * o[i] : g[i];
+    for (int i = 0; i < V; i++) part += share_of(g[i], o[i]);
     sum += part;
   }
   group_meets();
   sum = group_sum<0>(sum, slot);
 #pragma unroll
   for (int k = 0; k < PACKS(gs.n); k++) {
-    unpack<T0, V>(g, last_read(gs, next_g, k));
-    unpack<T0, V>(o, last_read(ys, next_y, k));
+    unpack<T0, V>(g, read_again(gs, k));
+    unpack<T0, V>(o, read_again(ys, k));
 #pragma unroll
     for (int i = 0; i < V; i++) g[i] = gradient_of(g[i], o[i], sum);
     store_pack<T1, V>(PACK_AT(y, k), PLACE_OF(gs, k), gs.n, packed<T1, V>(g), EDGE(k));
@@ -134,11 +169,13 @@ KERNEL(softmax_rows, softmax_job)
     if (N) ask_row(p, r + AHEAD * ROW_STEP, SLOT_AHEAD(slot), room);
     portions_arrive<AHEAD>();
     kept<T0, V> row = input_row(p, 0, r, slot, room), next = input_row(p, 0, r + ROW_STEP, slot, room);
-    T1 *const y = FIRST_OF(row, p.y + r * p.n);
+    T1 *const y = p.y + r * p.n;
     if (GRAD) {
       kept<T0, V> result = input_row(p, 1, r, slot, room), more = input_row(p, 1, r + ROW_STEP, slot, room);
-      gradient_row(row, result, next, more, y, slot);
-    } else forward_row(row, next, y, slot);
+      if (KEPT) gradient_kept(row, result, FIRST_OF(row, y), slot);
+      else gradient_long(row, result, next, more, y, slot);
+    } else if (KEPT) forward_kept(row, FIRST_OF(row, y), slot);
+    else forward_long(row, next, y, slot);
     if (!N) portion_ends();
   }
 }
