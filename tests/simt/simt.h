@@ -103,6 +103,7 @@ static inline unsigned __match_any_sync(unsigned, unsigned v)
 }
 
 template <class T> static inline T atomicAdd(T *p, T v) { T old = *p; *p = old + v; return old; }
+template <class T> static inline T atomicExch(T *p, T v) { T old = *p; *p = v; return old; }
 template <class T> static inline T atomicMax(T *p, T v) { T old = *p; if (v > old) *p = v; return old; }
 template <class T> static inline T atomicOr(T *p, T v) { T old = *p; *p = old | v; return old; }
 template <class T> static inline T atomicMin(T *p, T v) { T old = *p; if (v < old) *p = v; return old; }

@@ -97,36 +97,28 @@ static int randint_kernel(cn_call *c)
 
 /* ---- permutations ---- */
 
-enum { ROUNDS = 64, ALONE = 1 << 13, REST_THREADS = 1024 };
-
 /* As in kernels/shuffle.cu. */
 typedef struct shuffle_job {
   int64_t *order;
-  const int64_t *partner;
-  uint64_t *holder;
-  int64_t *left[2];
-  uint64_t *counts;
+  const void *partner;
+  void *latest, *any, *another;
   int64_t n;
-  int32_t round, unused;
 } shuffle_job;
 
-static int launch(cni_cuda_device *d, const char *name, const char *entry, shuffle_job *j, int64_t n, int threads)
+/* The partners of swaps, who has whom, and what comes of it. room: (4, n) of `type`. */
+static int shuffle(cni_cuda_device *d, const char *name, job *draws, int64_t *order, char *room, int type)
 {
-  cni_cuda_code code = {.file = "shuffle.cu", .entry = entry, .threads = threads};
-  cni_cuda_grid grid = n ? cni_cuda_grid_for(d, n) : (cni_cuda_grid){1, 1, threads, 0};
-  return cni_cuda_run(d, name, &code, grid, j);
-}
-
-/* Whole rounds while three of four are more than a block does as fast. */
-static int shuffle(cni_cuda_device *d, const char *name, shuffle_job *j)
-{
-  int status = launch(d, name, "shuffle_begin", j, j->n, 0);
-  for (int64_t n = j->n; n > ALONE && j->round + 1 < ROUNDS && !status; n -= n / 4) {
-    status = launch(d, name, "shuffle_reserve", j, n, 0);
-    if (!status) status = launch(d, name, "shuffle_commit", j, n, 0);
-    j->round++;
-  }
-  return status ? status : launch(d, name, "shuffle_rest", j, 0, REST_THREADS);
+  size_t each = cn_element_bytes(type, draws->n);
+  cni_cuda_grid grid = cni_cuda_grid_for(d, draws->n);
+  cni_cuda_code code = {.file = "random.cu", .entry = "partners", .types = {type}, .exact = true};
+  shuffle_job j = {order, room, room + each, room + 2 * each, room + 3 * each, draws->n};
+  draws->y = room;
+  int status = cni_cuda_zero(d, j.latest, 2 * each);
+  if (!status) status = cni_cuda_run(d, name, &code, grid, draws);
+  code = (cni_cuda_code){.file = "shuffle.cu", .entry = "shuffle_link", .types = {type}};
+  if (!status) status = cni_cuda_run(d, name, &code, grid, &j);
+  code.entry = "shuffle_resolve";
+  return status ? status : cni_cuda_run(d, name, &code, grid, &j);
 }
 
 /* randperm(n, ...) */
@@ -136,25 +128,18 @@ static int randperm_kernel(cn_call *c)
   const char *name = cni_cuda_host->op_name(c->op);
   cni_cuda_device *d = cni_cuda_of(c);
   cni_cuda_operand oy;
-  size_t n = (size_t)y->numel, bytes = (4 * n + ROUNDS) * 8;
+  int type = y->numel < UINT32_MAX ? CN_U32 : CN_U64;
+  size_t bytes = 4 * cn_element_bytes(type, y->numel);
   if (!d) return CN_ERR_DEVICE;
-  if (!n) return CN_OK;
+  if (!y->numel) return CN_OK;
   if (!fits(y->numel - 1, y->dtype) || !cni_cuda_known(y->dtype))
     return cni_cuda_host->fail(CN_ERR_VALUE, "%s: the type does not hold all integers up to %lld", name,
                                (long long)(y->numel - 1));
-  int64_t *room = cni_cuda_scratch(d, name, bytes);
-  int status = room ? cni_cuda_room(&oy, d, name, y, CN_I64) : CN_ERR_MEMORY;
-  if (status) {
-    if (room) cni_cuda_free(d, room, bytes);
-    return status;
-  }
-  job draws = {.y = room, .n = y->numel, .seed = c->seed, .offset = c->offset, .random = c->random};
-  shuffle_job j = {.order = oy.data, .partner = room, .holder = (uint64_t *)room + n,
-                   .left = {room + 2 * n, room + 3 * n}, .counts = (uint64_t *)room + 4 * n, .n = y->numel};
-  cni_cuda_code code = {.file = "random.cu", .entry = "partners", .types = {CN_I64}, .exact = true};
-  status = cni_cuda_run(d, name, &code, cni_cuda_grid_for(d, y->numel), &draws);
-  if (!status) status = cni_cuda_zero(d, j.counts, ROUNDS * 8);
-  if (!status) status = shuffle(d, name, &j);
+  char *room = cni_cuda_scratch(d, name, bytes);
+  if (!room) return CN_ERR_MEMORY;
+  job draws = {.n = y->numel, .seed = c->seed, .offset = c->offset, .random = c->random};
+  int status = cni_cuda_room(&oy, d, name, y, CN_I64);
+  if (!status) status = shuffle(d, name, &draws, oy.data, room, type);
   cni_cuda_free(d, room, bytes);
   return cni_cuda_give(&oy, d, name, status);
 }
