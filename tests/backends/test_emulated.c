@@ -309,6 +309,37 @@ static void ctc(void **state)
   cn_scope_end(s);
 }
 
+/* Ways that are less likely than any float64, with classes that are masked, of more states than a block has threads and
+ * than shared memory has room for. */
+static void long_ctc(void **state)
+{
+  static const int64_t kinds[][3] = {{400, 20, 6}, {330, 300, 5}, {560, 530, 5}}; /* times, labels, classes */
+  (void)state;
+  need_device();
+  for (int n = 0; n < 3; n++) {
+    const int64_t times = kinds[n][0], count = kinds[n][1], classes = kinds[n][2];
+    cn_scope *s = cn_scope_begin();
+    cn_seed(17);
+    cn_tensor *x = cn_mul(cn_randn(CN_SHAPE(times, 1, classes), .dtype = CN_F64), cn_num(n ? 3 : 200)), *loss[2], *g[2];
+    if (n == 0) x = cn_masked_fill(x, cn_gt(cn_rand(CN_SHAPE(times, 1, classes)), cn_num(0.95)), cn_num(-1e9));
+    x = cn_log_softmax(x, 2);
+    cn_tensor *labels = cn_remainder(cn_arange(0, (double)count, .dtype = CN_I64), cn_int(classes - 1));
+    labels = cn_add(labels, cn_int(1));
+    cn_tensor *lengths = cn_full(CN_SHAPE(1), (double)times, .dtype = CN_I64);
+    cn_tensor *counts = cn_full(CN_SHAPE(1), (double)count, .dtype = CN_I64);
+    for (int k = 0; k < 2; k++) {
+      cn_tensor *in = cn_requires_grad(cn_detach(k ? there(x) : x), true);
+      loss[k] = k ? cn_ctc_loss(in, there(labels), there(lengths), there(counts), .reduction = "sum")
+                  : cn_ctc_loss(in, labels, lengths, counts, .reduction = "sum");
+      assert_int_equal(cn_backward(loss[k]), 0);
+      g[k] = cn_grad_of(in);
+    }
+    close_to("long ctc_loss", loss[0], loss[1], 1e-12);
+    close_to("its gradient", g[0], g[1], 1e-9); /* differences of numbers as large as the loss, of 1e-14 each */
+    cn_scope_end(s);
+  }
+}
+
 /* One direction of a layer of float64, which is a launch or two a step, with its gradients, four times: launched,
  * recorded, repeated. */
 static void layer(int round)
@@ -640,6 +671,7 @@ int main(int argc, char **argv)
                                      cmocka_unit_test(lines), cmocka_unit_test(sequences), cmocka_unit_test(ctc),
                                      cmocka_unit_test(places), cmocka_unit_test(images), cmocka_unit_test(recordings),
                                      cmocka_unit_test(updates), cmocka_unit_test(norms), cmocka_unit_test(draws),
-                                     cmocka_unit_test(gelus), cmocka_unit_test(casts)};
+                                     cmocka_unit_test(gelus), cmocka_unit_test(casts),
+                                     cmocka_unit_test(long_ctc)};
   return cmocka_run_group_tests(tests, find_emulated, NULL);
 }

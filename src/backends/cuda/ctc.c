@@ -15,44 +15,56 @@ typedef struct job {
   cni_cuda_slot fault;
 } job;
 
-enum { MOST_INPUTS = 5, SHARED_MOST = 32 << 10, MOST_ROWS = 65535 };
+/* STATE: bytes of one at a time, as in kernels/ctc.cu. */
+enum { MOST_INPUTS = 5, SHARED_MOST = 32 << 10, MOST_ROWS = 65535, STATE = 16, LEAST_THREADS = 64, MOST_THREADS = 512 };
 
 static int64_t states_of(const job *j)
 {
   return j->flat ? 2 * j->labels + j->count : j->count * (2 * j->labels + 1);
 }
 
-/* Room for alpha and, for a gradient, what else it wants: numbers of 8 bytes. 0: too many. */
+/* Bytes of room for alpha and, for a gradient, what else it wants, numbers of 8 bytes. 0: too many. */
 static size_t room_bytes(const job *j, bool gradient)
 {
   int64_t all, more = gradient ? 2 * j->count + (j->flat ? j->labels : j->count * j->labels) : 0;
-  if (__builtin_mul_overflow(states_of(j), j->alpha_rows * (1 + gradient), &all) ||
-      __builtin_add_overflow(all, more, &all) || __builtin_mul_overflow(all, 8, &all))
+  if (__builtin_mul_overflow(states_of(j), j->alpha_rows * (1 + gradient) * STATE, &all) ||
+      __builtin_mul_overflow(more, 8, &more) || __builtin_add_overflow(all, more, &all))
     return 0;
   return (size_t)(all ? all : 8);
 }
 
-static void divide_room(job *j, double *room, bool gradient)
+static void divide_room(job *j, char *room, bool gradient)
 {
-  int64_t rows = states_of(j) * j->alpha_rows;
+  int64_t rows = states_of(j) * j->alpha_rows * STATE;
   j->alpha = room;
   if (!gradient) return;
   j->beta = room + rows;
   j->losses = room + 2 * rows;
-  j->starts = room + 2 * rows + j->count;
-  j->links = room + 2 * rows + 2 * j->count;
+  j->starts = room + 2 * rows + j->count * 8;
+  j->links = room + 2 * rows + 2 * j->count * 8;
+}
+
+/* Threads of a block: a state each, of sequences that lie one behind another the mean of them. */
+static int threads_for(const job *j)
+{
+  int64_t states = 2 * (j->flat ? j->labels / j->count : j->labels) + 1;
+  int threads = LEAST_THREADS;
+  while (threads < states && threads < MOST_THREADS) threads *= 2;
+  return threads;
 }
 
 /* Two rows of the states of a sequence lie in shared memory where they fit. */
 static int launch(cni_cuda_device *d, const char *name, job *j, int type, bool gradient)
 {
-  size_t rows = 2 * (size_t)(2 * j->labels + 1) * sizeof(double), shared = rows < SHARED_MOST ? rows : SHARED_MOST;
+  size_t rows = 2 * (size_t)(2 * j->labels + 1) * STATE, shared = rows < SHARED_MOST ? rows : SHARED_MOST;
   cni_cuda_code code = {.file = "ctc.cu", .entry = gradient ? "ctc_sweep" : "ctc_forward", .types = {type}};
+  code.threads = threads_for(j);
   j->shared = (int32_t)shared;
-  cni_cuda_grid grid = {j->count, gradient ? 2 : 1, CNI_CUDA_THREADS, shared};
+  cni_cuda_grid grid = {j->count, gradient ? 2 : 1, code.threads, shared};
   int status = cni_cuda_run(d, name, &code, grid, j);
   if (status || !gradient) return status;
   code.entry = "ctc_gradient";
+  code.threads = CNI_CUDA_THREADS;
   return cni_cuda_run(d, name, &code,
                       (cni_cuda_grid){j->steps, j->count < MOST_ROWS ? j->count : MOST_ROWS, CNI_CUDA_THREADS, 0}, j);
 }
@@ -74,7 +86,7 @@ static int run(cn_call *c, int first)
   size_t bytes = room_bytes(&j, first);
   if (!bytes) return cni_cuda_host->fail(CN_ERR_MEMORY, "%s: the ways of %lld sequences do not fit in memory", name,
                                          (long long)j.count);
-  double *room = cni_cuda_scratch(d, name, bytes);
+  char *room = cni_cuda_scratch(d, name, bytes);
   int status = room ? CN_OK : CN_ERR_MEMORY;
   for (int i = 0; i < first + 4 && !status; i++) status = cni_cuda_take(&in[i], d, name, cn_desc_of(c->in[i]), 0);
   if (!status) status = cni_cuda_room(&out, d, name, cn_desc_of(c->out[0]), 0);
