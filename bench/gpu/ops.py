@@ -380,7 +380,7 @@ def decompositions():
 
 
 memory_bound()
-for length in (64, 768, 1000, 1021, 1024, 4093, 4096, 8192, 50257):
+for length in (64, 768, 1000, 1021, 1024, 4093, 4096, 8192, 50257, 50304):
     rows_of(length)
 group_norms()
 layers()

@@ -29,8 +29,9 @@ static void compiles(void **state)
 #define CHIP(cluster, rows) ((cluster) | (rows) << 4)
 
 /* sm_100: its compiler reads farther ahead, and takes registers and spills for that. No such device was timed. */
-enum { MOST_SPILLED = 32, MOST_SPILLED_100 = 256, LOG = 1 << 16, AHEAD = 1 << 8, LEARNS = 1 << 11 };
-/* AHEAD: of kernels/rows.cuh; LEARNS: of norm.cu */
+enum { MOST_SPILLED = 32, MOST_SPILLED_100 = 256, LOG = 1 << 16, AHEAD = 1 << 8 };
+enum { LAID = 1 << 10, LEARNS = 1 << 11, SHARED_BY_8 = 3 << 12 };
+/* AHEAD: of kernels/rows.cuh; the others of norm.cu */
 
 static const struct variant {
   cni_cuda_code code;
@@ -145,6 +146,10 @@ static const struct variant {
       .number = 5, .threads = 128, .form = AHEAD + LEARNS + 2},
      168},
     {{.file = "softmax.cu", .types = {CN_BF16, CN_BF16}, .op = "log_softmax", .threads = 512}, 64},
+    {{.file = "norm.cu", .entry = "norm_forward", .types = {CN_BF16, CN_BF16, CN_BF16, CN_BF16}, .op = "layer",
+      .number = -4, .form = AHEAD + LAID + SHARED_BY_8 + 6}, 64},
+    {{.file = "norm.cu", .entry = "norm_backward_all", .types = {CN_BF16, CN_BF16, CN_BF16, CN_BF16}, .op = "layer",
+      .number = -4, .form = AHEAD + LAID + LEARNS + SHARED_BY_8 + 2}, 128},
     {{.file = "loss.cu", .types = {CN_BF16, CN_F32}, .form = 128}, 64},
     {{.file = "sample.cu", .entry = "byte_weights", .types = {CN_F64}, .exact = true}, 80},
     {{.file = "sample.cu", .entry = "resample_bytes", .types = {CN_F64}, .exact = true}, 64},

@@ -420,7 +420,7 @@ static void norms(void **state)
 {
   (void)state;
   need_device();
-  static const int64_t widths[] = {33, 64, 768, 1500, 1504, 9000}; /* a warp's, a block's, too long to keep */
+  static const int64_t widths[] = {33, 64, 768, 1500, 1504, 9000}; /* a warp's, a block's, a cluster's */
   for (int i = 0; i < 12; i++) {
     cn_scope *s = cn_scope_begin();
     const int64_t rows = 5, n = widths[i % 6];

@@ -19,6 +19,7 @@ static const kind kinds[] = {
     {45, 4096, CN_BF16, 0},  {20, 9001, CN_F16, 0},   {20, 20000, CN_BF16, 0}, {3, 60001, CN_F32, 0},
     {37, 4095, CN_BF16, 0},  {600, 13, CN_F16, 0},    {150, 333, CN_F32, 3},
     {12, 20011, CN_BF16, 0}, {6, 17001, CN_F16, 1},   {9, 8195, CN_F32, 0},
+    {3, 40001, CN_BF16, 0},
 };
 
 typedef cn_tensor *(*row_fn)(cn_tensor *const *x);

@@ -23,12 +23,16 @@ typedef struct job {
   void *sum, *mean, *rstd, *partial, *gw, *gb;
   int64_t rows, n, piece, pieces;
   double eps;
-  int32_t stash, laid;
+  int32_t stash, laid, meets, unused;
 } job;
 
 /* Bits of FORM there. */
 enum { WEIGHT = 2, BIAS = 4, ADDS = 8, LAID = 1 << 10, LEARNS = 1 << 11 };
 enum { MOST_LAID = 32 << 10 }; /* bytes of a block's weights in shared memory */
+/* Blocks that share rows, a cluster: their threads, the logarithm of how many at most, and where that is in FORM; bytes
+ * of what they take to meet: mailboxes of four slots, and for each slot a parcel of every warp. */
+enum { SHARING = CNI_CUDA_THREADS, MOST_SHARING = 3, CLUSTER_BIT = 12 };
+enum { MEETING = 4 * 8 + 4 * (SHARING / WARP << MOST_SHARING) * 16 };
 
 typedef struct call {
   cni_cuda_device *d;
@@ -43,6 +47,28 @@ static cni_cuda_code code_of(const call *c, const char *entry)
                          .op = c->kind};
 }
 
+/* Rows that a block cannot keep fall to a cluster of blocks, if one can. */
+static void share_rows(const call *c, const job *j, cni_cuda_rows *r)
+{
+  int64_t vector = 16 / (int64_t)cn_element_size(c->x_type), room = j->n + (j->n % vector ? vector - 1 : 0);
+  if (r->packs || (r->form & CNI_ROWS_APART) || c->d->major < 9 || !cni_cuda_graphs()) return;
+  for (int bits = 1; bits <= MOST_SHARING; bits++) {
+    int64_t each = ((int64_t)SHARING << bits) * vector;
+    if (room > PACKS * each) continue;
+    r->packs = (int)-((room + each - 1) / each);
+    r->form |= bits << CLUSTER_BIT;
+    r->grid = (cni_cuda_grid){.x = j->rows << bits, .y = 1, .threads = SHARING, .cluster = 1 << bits};
+    return;
+  }
+}
+/* Are rows asked for ahead? Where something is added to rows of 32 bits, enough is under way without; but the blocks of
+ * a cluster meet in slots by turns. */
+static bool asks(const call *c, const cni_cuda_rows *r)
+{
+  return !c->adds || cn_element_size(c->x_type) < 4 || r->grid.cluster;
+}
+static int64_t cluster_of(const cni_cuda_rows *r) { return r->grid.cluster ? r->grid.cluster : 1; }
+
 static cni_cuda_rows plan(const call *c, const job *j, int inputs)
 {
   const void *pointers[] = {j->x, j->g, j->w, j->b, j->y, j->add, j->sum};
@@ -52,18 +78,26 @@ static cni_cuda_rows plan(const call *c, const job *j, int inputs)
   if (wide > 1)
     for (int i = 2; i < 4; i++)
       if ((uintptr_t)pointers[i] % (16 * wide)) r.form = (r.form & ~CNI_ROWS_EVEN) | CNI_ROWS_APART;
+  share_rows(c, j, &r);
   return r;
 }
 
-/* Are rows asked for ahead? Where something is added to rows of 32 bits, enough is under way without. */
-static bool asks(const call *c) { return !c->adds || cn_element_size(c->x_type) < 4; }
+/* Room for a cluster's blocks to meet, of which there are whole clusters. */
+static void make_meetings(const call *c, job *j, cni_cuda_rows *r)
+{
+  j->meets = (int32_t)r->grid.shared;
+  if (r->grid.cluster) cni_cuda_rows_beside(r, c->d, MEETING);
+  r->grid.x = r->grid.x < cluster_of(r) ? cluster_of(r) : r->grid.x / cluster_of(r) * cluster_of(r);
+}
 
 /* Lets rows of the first `inputs` be asked for ahead, or only makes groups few. */
-static void take_turns(const call *c, const job *j, cni_cuda_rows *r, int inputs, int resident)
+static void take_turns(const call *c, job *j, cni_cuda_rows *r, int inputs, int resident)
 {
-  size_t bytes = cn_element_bytes(c->x_type, j->n) + (inputs > 1 ? cn_element_bytes(c->g_type, j->n) : 0);
-  if (asks(c) || !r->packs) {
-    cni_cuda_rows_ahead(r, c->d, inputs, (int64_t)bytes, 16, resident);
+  int other = r->grid.cluster ? c->x_type : c->g_type; /* whatever is fused, as many clusters have as many pieces */
+  size_t bytes = cn_element_bytes(c->x_type, j->n) + (inputs > 1 ? cn_element_bytes(other, j->n) : 0);
+  if (asks(c, r) || !r->packs) {
+    cni_cuda_rows_ahead(r, c->d, inputs, (int64_t)bytes / cluster_of(r), 16, resident);
+    make_meetings(c, j, r);
     return;
   }
   int64_t most = (int64_t)c->d->units * (resident > r->grid.threads ? resident / r->grid.threads : 1);
@@ -76,10 +110,10 @@ static bool is_even(const cni_cuda_rows *r) { return r->form & CNI_ROWS_EVEN; }
  * laid out for them in shared memory. */
 static void make_alike(const call *c, job *j, cni_cuda_rows *r)
 {
-  int64_t alike = 16 / (int64_t)cn_element_size(c->x_type);
+  int64_t vector = 16 / (int64_t)cn_element_size(c->x_type), alike = vector * cluster_of(r);
   if (is_even(r) || !r->packs) return;
   int64_t vectors = (j->w != NULL) + (j->b != NULL);
-  int64_t bytes = cni_cuda_rows_packs(r) * alike * (int64_t)cn_element_size(c->w_type) * vectors;
+  int64_t bytes = cni_cuda_rows_packs(r) * vector * (int64_t)cn_element_size(c->w_type) * vectors;
   j->laid = (int32_t)r->grid.shared;
   if (bytes && bytes <= MOST_LAID && cni_cuda_rows_beside(r, c->d, bytes)) r->form |= LAID;
   bool few = r->grid.x < c->d->units || r->grid.x < alike;
@@ -124,7 +158,7 @@ static int launch_forward(const call *k, job *j)
   cni_cuda_rows r = plan(k, j, 1);
   int resident = is_even(&r) || r.packs <= 0 ? RESIDENT : LEAN_RESIDENT;
   if (cn_element_size(k->x_type) > 4) resident = FEW_RESIDENT;
-  if (asks(k)) take_turns(k, j, &r, k->adds && r.packs ? 2 : 1, resident);
+  if (asks(k, &r)) take_turns(k, j, &r, k->adds && r.packs ? 2 : 1, resident);
   make_alike(k, j, &r);
   return launch_rows(k, j, "norm_forward", r);
 }
@@ -221,7 +255,7 @@ static int affine(const call *k, job *j)
 /* All three gradients in one pass: few blocks, each of which keeps sums over its rows. */
 static int all_at_once(const call *k, job *j, cni_cuda_rows r)
 {
-  bool lean = is_even(&r) && !k->adds && r.packs <= LEAN_PACKS;
+  bool lean = is_even(&r) && !k->adds && r.packs <= LEAN_PACKS && !r.grid.cluster;
   bool few = r.packs < 0 && r.packs >= -FEW_PACKS;
   if (r.packs > 0) { /* each warp adds up sums of its own: blocks of 4 */
     r.grid.x = r.grid.x * (r.grid.threads / SUM_THREADS);
@@ -232,7 +266,7 @@ static int all_at_once(const call *k, job *j, cni_cuda_rows r)
                                                                : LEAST_RESIDENT;
   take_turns(k, j, &r, 2, resident);
   make_alike(k, j, &r);
-  j->pieces = r.grid.x;
+  j->pieces = r.grid.x / cluster_of(&r);
   size_t bytes = partial_bytes(k, j);
   j->partial = cni_cuda_scratch(k->d, k->name, bytes);
   if (!j->partial) return CN_ERR_MEMORY;

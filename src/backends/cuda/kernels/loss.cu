@@ -13,7 +13,7 @@
 typedef wide_of<T0>::type A;
 /* AT_ONCE, of long rows, and TOGETHER: packs of a thread that are read before the first of them is waited for. */
 enum { SHORT = sizeof(T0) == 2, V = 16 / sizeof(T0) };
-enum { AT_ONCE = APART ? 2 : 4, TOGETHER = KEPT > 8 ? 8 : KEPT };
+enum { AT_ONCE = APART ? 1 : 4, TOGETHER = KEPT > 8 ? 8 : KEPT };
 #include "exponent.cuh"
 
 struct loss_job {
@@ -219,7 +219,6 @@ FN void gradients_of(const kept<T0, V> &row, T0 *y, int k, i64 t, A lse, A scale
 /* The same of a long row's whole packs, and of the element at its edge. y: the row. */
 FN void gradients_long(const kept<T0, V> &row, T0 *y, i64 t, A lse, A scale, bool counts)
 {
-  enum { AT_ONCE = 4 };
   const span own = span_of(row);
   const A edge = (A)get(edge_of(row, own));
   const i64 pack_of_class = (t + row.shift) / V;

@@ -7,8 +7,10 @@
 /* At most 64 registers a thread, so that many rows are under way; more for long rows of a warp where packs are taken
  * apart, for float64, and for two inputs below. As in norm.c. */
 #define BLOCKS_AT_ONCE (THREADS > 512 ? 1 : (sizeof(T0) > 4 ? 512 : EVEN || N <= 0 ? 1024 : 768) / THREADS)
+#define CLUSTER (N < 0 ? 1 << (FORM >> 12 & 3) : 1)
 #include "codegen/device.cuh"
 #include "common.cuh"
+#include "cluster.cuh"
 #include "rows.cuh"
 
 enum norm_kind { layer, rms };
@@ -33,6 +35,7 @@ struct norm_job {
   i64 rows, n, piece, pieces;
   f64 eps;
   i32 stash, laid;   /* laid: bytes of shared memory in front of weights that are laid out */
+  i32 meets, unused; /* meets: ... and in front of where a cluster's blocks meet */
 };
 
 /* Where packs are taken apart a block's rows begin alike: they are V apart, and so are those of neighbouring blocks, of
@@ -41,8 +44,8 @@ struct norm_job {
 #define EACH_OWN_ROW(row, slot, rows) EACH_ROW_FROM(first_row(), IN_WARP * (ALIKE ? V : 1), row, slot, rows)
 FN i64 first_row()
 {
-  const i64 groups = ROW_STEP / gridDim.x, group = FIRST_ROW - (i64)blockIdx.x * groups;
-  return ALIKE ? blockIdx.x % V + V * (blockIdx.x / V * groups + group) : FIRST_ROW;
+  const i64 block = blockIdx.x / CLUSTER, groups = ROW_STEP / (gridDim.x / CLUSTER), group = FIRST_ROW - block * groups;
+  return ALIKE ? block % V + V * (block / V * groups + group) : FIRST_ROW;
 }
 
 /* 1 / the root; of 16-bit rows the processor's own, which is right to 22 bits. */
@@ -74,10 +77,75 @@ FN A distances(const A *v, A mean, place at, place n, bool edge)
   return sum;
 }
 
-/* How many of a row's elements the block's warps have: one over this warp's, and those of warp LANE % WARPS, with which
- * its lane joins the others. */
+/* ---- warps of a group ---- */
+
+/* Where the warps of a row's blocks meet each has a place, which lanes take in turn: EACH_TAKES of them a lane. */
+enum { TEAM = CLUSTER * WARPS, TAKERS = TEAM < 32 ? TEAM : 32, EACH_TAKES = TEAM / TAKERS };
+/* How often a row's blocks have met, as far as it matters: the slot, and whether it is used an odd time. */
+#define MEETS (CLUSTER > 1 ? 2 * SLOTS : SLOTS)
+#define NEXT_MEET(meet) ((meet) + 1 == MEETS ? 0 : (meet) + 1)
+/* Of a cluster: for each slot a mailbox, then for each slot a parcel of each warp. */
+FN u64 *mailboxes(const norm_job &p)
+{
+  DYNAMIC_SHARED(char, room);
+  return (u64 *)(room + p.meets);
+}
+FN words *parcels(const norm_job &p, int slot) { return (words *)(mailboxes(p) + 4) + slot * TEAM; }
+/* All threads, before the first row. */
+FN void open_meetings(const norm_job &p)
+{
+  if (CLUSTER == 1) return;
+  if (threadIdx.x == 0)
+    for (int i = 0; i < SLOTS; i++) {
+      open_mailbox(mailboxes(p) + i);
+      expect_parcels(mailboxes(p) + i, TEAM * sizeof(words));
+    }
+  cluster_barrier();
+}
+/* What each warp of the group has, to all of them: lane i gets those of warps i, i + 32, ..., and all that of the
+ * first. A slot is used again only after the warps met in another one, so nobody still reads it. */
+FN void meet_all(const norm_job &p, A a, A b, pack<A, 2> *one, pack<A, 2> *first, int meet)
+{
+  if (CLUSTER == 1) {
+    __shared__ pack<A, 2> room[SLOTS][WARPS];
+    group_meets();
+    if (LANE == 0) room[meet][threadIdx.x >> 5] = pack<A, 2>{{a, b}};
+    __syncthreads();
+    one[0] = room[meet][LANE % WARPS];
+    *first = room[meet][0];
+    return;
+  }
+  const int slot = meet % SLOTS;
+  words *const room = parcels(p, slot), mine = {};
+  words parcel = mine;
+  ((A *)&parcel)[0] = a, ((A *)&parcel)[1] = b;
+  if (LANE < CLUSTER)
+    send_parcel(room + RANK * WARPS + (threadIdx.x >> 5), mailboxes(p) + slot, (u32)LANE, parcel);
+  wait_for_parcels(mailboxes(p) + slot, meet / SLOTS);
+  if (threadIdx.x == 0) expect_parcels(mailboxes(p) + slot, TEAM * sizeof(words));
+#pragma unroll
+  for (int i = 0; i < EACH_TAKES; i++) one[i] = *(const pack<A, 2> *)(room + LANE % TAKERS + i * TAKERS);
+  *first = *(const pack<A, 2> *)room;
+}
+
+/* Two sums over a group, which meets once. */
+FN void group_sums(const norm_job &p, A &a, A &b, int meet)
+{
+  a = lanes_sum(a), b = lanes_sum(b);
+  if (N > 0 || TEAM == 1) return;
+  pack<A, 2> one[EACH_TAKES], first;
+  meet_all(p, a, b, one, &first, meet);
+  a = b = 0;
+#pragma unroll
+  for (int i = 0; i < EACH_TAKES; i++) a += one[i].v[0], b += one[i].v[1];
+#pragma unroll
+  for (int m = TAKERS / 2; m > 0; m >>= 1) a += __shfl_xor_sync(FULL, a, m), b += __shfl_xor_sync(FULL, b, m);
+}
+
+/* How many of a row's elements the group's warps have: one over this warp's, and those of the warps with which its lane
+ * joins the others. */
 struct shares {
-  A inverse, one;
+  A inverse, one[EACH_TAKES];
 };
 /* Of the first `end` elements behind the beginning of a pack, those of a warp. */
 FN place warp_has(place end, int warp)
@@ -87,9 +155,15 @@ FN place warp_has(place end, int warp)
 }
 FN shares shares_of(int shift, place n)
 {
-  const int warp = (int)threadIdx.x >> 5, one = LANE % WARPS;
+  const int warp = RANK * WARPS + ((int)threadIdx.x >> 5);
   const A own = (A)(warp_has(shift + n, warp) - warp_has(shift, warp));
-  return shares{(A)1 / larger(own, (A)1), (A)(warp_has(shift + n, one) - warp_has(shift, one))};
+  shares made = {(A)1 / larger(own, (A)1), {}};
+#pragma unroll
+  for (int i = 0; i < EACH_TAKES; i++) {
+    const int one = LANE % TAKERS + i * TAKERS;
+    made.one[i] = (A)(warp_has(shift + n, one) - warp_has(shift, one));
+  }
+  return made;
 }
 
 /* The elements `by` and following of two packs that lie behind each other, a word at a time. */
@@ -116,8 +190,10 @@ template <class T> FN pack<T, V> shifted(const pack<T, V> &first, const pack<T, 
 FN void lay_out(pack<T1, V> *to, const T1 *w, i64 n)
 {
   const int shift = shift_of<V>(first_row(), n);
-  for (int i = threadIdx.x; i < KEPT * GROUP * V; i += THREADS)
-    ((T1 *)to)[i] = i >= shift && i - shift < n ? w[i - shift] : put<T1>(0);
+  for (int i = threadIdx.x; i < KEPT * ROOM * V; i += THREADS) {
+    const int at = i / (ROOM * V) * (GROUP * V) + (N < 0 ? RANK * ROOM * V : 0) + i % (ROOM * V) - shift;
+    ((T1 *)to)[i] = at >= 0 && at < n ? w[at] : put<T1>(0);
+  }
 }
 /* Where they lie: weights, then biases. */
 FN pack<T1, V> *lay_out_all(const norm_job &p, char *room)
@@ -125,7 +201,7 @@ FN pack<T1, V> *lay_out_all(const norm_job &p, char *room)
   pack<T1, V> *const laid = (pack<T1, V> *)(room + p.laid);
   if (!LAID) return 0;
   if (WEIGHT) lay_out(laid, p.w, p.n);
-  if (BIAS) lay_out(laid + WEIGHT * KEPT * GROUP, p.b, p.n);
+  if (BIAS) lay_out(laid + WEIGHT * KEPT * ROOM, p.b, p.n);
   __syncthreads();
   return laid;
 }
@@ -135,7 +211,7 @@ FN pack<T1, V> *lay_out_all(const norm_job &p, char *room)
 FN pack<T1, V> weights_at(const T1 *w, const pack<T1, V> *laid, int k, place at, int shift, place n)
 {
   const bool late = LATE(k);
-  if (LAID) return laid[k * GROUP + GROUP_LANE];
+  if (LAID) return laid[k * ROOM + ROOM_LANE];
   if (EVEN || APART) return load_pack<T1, V>(PACK_AT(w + GROUP_LANE * V, k), at, n, put<T1>(0), EDGE(k));
   const int by = (V - shift) & (V - 1);
   const place first = at - by;
@@ -172,26 +248,28 @@ template <> struct result_of<T0> {
   FN pack<T0, V> of(A *v) { return packed<T0, V>(v); }
 };
 
-/* Means and sums of squared distances of the block's warps as those of all: about the first warp's mean, so that both
+/* Means and sums of squared distances of the group's warps as those of all: about the first warp's mean, so that both
  * sums are taken together. */
-FN void join_warps(const shares &has, A &mean, A &squares, A inverse, A n, int slot)
+FN void join_warps(const norm_job &p, const shares &has, A &mean, A &squares, A inverse, int meet)
 {
-  __shared__ pack<A, 2> room[SLOTS][WARPS];
-  group_meets();
-  if (LANE == 0) room[slot][threadIdx.x >> 5] = pack<A, 2>{{mean, squares}};
-  __syncthreads();
-  const pack<A, 2> one = room[slot][LANE % WARPS];
-  const A first = room[slot][0].v[0], away = one.v[0] - first;
-  A sum = has.one * away;
-  squares = one.v[1] + sum * away;
+  pack<A, 2> one[EACH_TAKES], first;
+  meet_all(p, mean, squares, one, &first, meet);
+  A sum = 0;
+  squares = 0;
 #pragma unroll
-  for (int m = WARPS / 2; m > 0; m >>= 1) {
+  for (int i = 0; i < EACH_TAKES; i++) {
+    const A away = one[i].v[0] - first.v[0], part = has.one[i] * away;
+    sum += part;
+    squares += one[i].v[1] + part * away;
+  }
+#pragma unroll
+  for (int m = TAKERS / 2; m > 0; m >>= 1) {
     sum += __shfl_xor_sync(FULL, sum, m);
     squares += __shfl_xor_sync(FULL, squares, m);
   }
   const A moved = sum * inverse;
-  mean = first + moved;
-  squares = larger(squares - n * moved * moved, (A)0);
+  mean = first.v[0] + moved;
+  squares = larger(squares - (A)p.n * moved * moved, (A)0);
 }
 
 /* Inputs 0 and 1 of row r. What is added is not kept where rows are not in registers or a ring. */
@@ -228,7 +306,7 @@ enum { HELD = KEPT ? KEPT : 1 };
 #define OWN(k) (KEPT ? (k) : 0)
 
 /* Of a row whose packs were read: sum is this thread's, of its elements or their squares. */
-FN spread statistics(kept<T0, V> &row, A (*v)[V], A sum, const shares &has, const norm_job &p, int slot)
+FN spread statistics(kept<T0, V> &row, A (*v)[V], A sum, const shares &has, const norm_job &p, int meet)
 {
   const A inverse = (A)1 / (A)p.n;
   A mean = 0;
@@ -241,16 +319,19 @@ FN spread statistics(kept<T0, V> &row, A (*v)[V], A sum, const shares &has, cons
       sum += distances(v[OWN(k)], mean, PLACE_OF(row, k), row.n, EDGE(k));
     }
     sum = lanes_sum(sum);
-    if (N <= 0 && THREADS > 32) join_warps(has, mean, sum, inverse, (A)p.n, slot);
+    if (N <= 0 && TEAM > 1) join_warps(p, has, mean, sum, inverse, meet);
+  } else if (CLUSTER > 1) {
+    A none = 0;
+    group_sums(p, sum, none, meet);
   } else {
     group_meets();
-    sum = group_sum<0>(sum, slot);
+    sum = group_sum<0>(sum, meet);
   }
   return spread_by(mean, inverse_root(sum * inverse + (A)p.eps));
 }
 
 FN void forward_row(const norm_job &p, i64 r, kept<T0, V> &row, kept<T2, V> &other, const kept<T0, V> &next,
-                    const pack<T1, V> *laid, const shares &has, int slot)
+                    const pack<T1, V> *laid, const shares &has, int meet)
 {
   T0 *const added_to = ADDS ? FIRST_OF(row, p.sum + r * p.n) : 0;
   T3 *const y = FIRST_OF(row, p.y + r * p.n);
@@ -271,7 +352,7 @@ FN void forward_row(const norm_job &p, i64 r, kept<T0, V> &row, kept<T2, V> &oth
     sum += part;
   }
   if (ADDS) row.mine = added_to; /* where it is read again */
-  const spread by = statistics(row, v, sum, has, p, slot);
+  const spread by = statistics(row, v, sum, has, p, meet);
   if (GROUP_LANE == 0 && r < p.rows) {
     if (p.mean) p.mean[r] = by.mean;
     p.rstd[r] = by.rstd;
@@ -286,7 +367,7 @@ FN void forward_row(const norm_job &p, i64 r, kept<T0, V> &row, kept<T2, V> &oth
       store_pack<T0, V>(PACK_AT(added_to, k), at, row.n, packed<T0, V>(own), EDGE(k));
     A w[V], b[V];
     if (WEIGHT) unpack<T1, V>(w, weights_at(p.w, laid, k, at, row.shift, row.n));
-    if (BIAS) unpack<T1, V>(b, weights_at(p.b, laid + WEIGHT * KEPT * GROUP, k, at, row.shift, row.n));
+    if (BIAS) unpack<T1, V>(b, weights_at(p.b, laid + WEIGHT * KEPT * ROOM, k, at, row.shift, row.n));
 #pragma unroll
     for (int i = 0; i < V; i++) {
       own[i] = normalised(own[i], by);
@@ -304,6 +385,8 @@ KERNEL(norm_forward, norm_job)
   for (int a = 0; a < ASKED; a++) ask_rows(p, first_row() + a * ROW_STEP, a, room, both);
   const pack<T1, V> *const laid = lay_out_all(p, room);
   shares has = shares_of(shift_of<V>(first_row(), p.n), (place)p.n);
+  int meet = 0;
+  open_meetings(p);
   EACH_OWN_ROW(r, slot, p.rows)
   {
     if (N) ask_rows(p, r + AHEAD * ROW_STEP, SLOT_AHEAD(slot), room, both);
@@ -311,7 +394,8 @@ KERNEL(norm_forward, norm_job)
     kept<T0, V> row = x_row(p, r, slot, room), next = x_row(p, r + ROW_STEP, slot, room);
     kept<T2, V> other = g_row(p, r, slot, room, both);
     if (!KEPT) has = shares_of(row.shift, row.n);
-    forward_row(p, r, row, other, next, laid, has, slot);
+    forward_row(p, r, row, other, next, laid, has, meet);
+    meet = NEXT_MEET(meet);
     if (!N) portion_ends();
   }
 }
@@ -347,7 +431,7 @@ FN void store_sums(const norm_job &p, const column_sums<true> &s)
   for (int k = 0; k < KEPT; k++) {
 #pragma unroll
     for (int which = 0; which < 1 + LEARNS; which++) {
-      A *to = p.partial + ((i64)blockIdx.x * 2 + which) * p.n;
+      A *to = p.partial + ((i64)(blockIdx.x / CLUSTER) * 2 + which) * p.n;
       if (N < 0) {
         pack<A, V> own;
 #pragma unroll
@@ -378,21 +462,6 @@ FN void store_sums(const norm_job &p, const column_sums<true> &s)
   }
 }
 
-/* Two sums over a group, which meets once. */
-FN void group_sums(A &a, A &b, int slot)
-{
-  a = lanes_sum(a), b = lanes_sum(b);
-  if (N > 0 || WARPS == 1) return;
-  __shared__ pack<A, 2> room[SLOTS][WARPS];
-  group_meets();
-  if (LANE == 0) room[slot][threadIdx.x >> 5] = pack<A, 2>{{a, b}};
-  __syncthreads();
-  const pack<A, 2> one = room[slot][LANE % WARPS];
-  a = one.v[0], b = one.v[1];
-#pragma unroll
-  for (int m = WARPS / 2; m > 0; m >>= 1) a += __shfl_xor_sync(FULL, a, m), b += __shfl_xor_sync(FULL, b, m);
-}
-
 /* What row r was normalised by; read a row ahead. */
 struct read_spread {
   A mean, rstd;
@@ -419,7 +488,7 @@ FN A gradient_of(A x, A gw, const spread &by, const slant &to)
 
 template <bool SUMS>
 FN void backward_row(const norm_job &p, i64 r, spread by, kept<T0, V> &xs, kept<T2, V> &gs, const kept<T0, V> &next_x,
-                     const kept<T2, V> &next_g, const pack<T1, V> *laid, column_sums<SUMS> &sums, int slot)
+                     const kept<T2, V> &next_g, const pack<T1, V> *laid, column_sums<SUMS> &sums, int meet)
 {
   const i64 first = r * p.n;
   const T0 *const add = ADDS ? FIRST_OF(xs, p.add + first) : 0;
@@ -443,7 +512,7 @@ FN void backward_row(const norm_job &p, i64 r, spread by, kept<T0, V> &xs, kept<
     }
     s1 += part1, s2 += part2;
   }
-  group_sums(s1, s2, slot);
+  group_sums(p, s1, s2, meet);
   const A inverse = (A)1 / (A)p.n;
   const slant to = slant_of(by, OP == layer ? s1 * inverse : (A)0, s2 * inverse);
 #pragma unroll
@@ -470,6 +539,8 @@ template <bool SUMS> FN void backward_rows(const norm_job &p, char *room)
   read_spread next = spread_of(p, first_row());
   for (int a = 0; a < ASKED; a++) ask_rows(p, first_row() + a * ROW_STEP, a, room, true);
   const pack<T1, V> *const laid = lay_out_all(p, room);
+  int meet = 0;
+  open_meetings(p);
   EACH_OWN_ROW(r, slot, p.rows)
   {
     const spread by = spread_by(next.mean, next.rstd);
@@ -478,7 +549,8 @@ template <bool SUMS> FN void backward_rows(const norm_job &p, char *room)
     portions_arrive<AHEAD>();
     kept<T0, V> xs = x_row(p, r, slot, room), next_x = x_row(p, r + ROW_STEP, slot, room);
     kept<T2, V> gs = g_row(p, r, slot, room, true), next_g = g_row(p, r + ROW_STEP, slot, room, true);
-    backward_row<SUMS>(p, r, by, xs, gs, next_x, next_g, laid, sums, slot);
+    backward_row<SUMS>(p, r, by, xs, gs, next_x, next_g, laid, sums, meet);
+    meet = NEXT_MEET(meet);
     if (!N) portion_ends();
   }
   if constexpr (SUMS) store_sums(p, sums);
@@ -547,7 +619,7 @@ KERNEL(norm_affine_join, norm_job)
  * registers, 80 of them where a thread has few packs, 128 or more where it has four; more where packs are taken apart
  * or something is added, if two blocks have them. As in norm.c. */
 #undef BLOCKS_AT_ONCE
-#define LEAN (EVEN && !ADDS && N <= 4)
+#define LEAN (EVEN && !ADDS && N <= 4 && CLUSTER == 1)
 #define RESIDENT (N < 0 && N >= -3 ? (LEAN ? 768 : 512) : LEAN || THREADS > 128 ? 512 : 384)
 #define BLOCKS_AT_ONCE (THREADS < 384 ? RESIDENT / THREADS : 1)
 #if N != 0

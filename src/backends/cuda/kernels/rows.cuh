@@ -1,7 +1,7 @@
 /* rows.cuh: rows that a group of threads reads once, keeps, and goes over several times.
  *
  * N > 0: a group is LANES threads of a warp, each of which keeps N packs of V elements in registers. N < 0: a group is
- * a block, which keeps -N packs a thread in registers. N == 0: a group is a block too, but a thread's packs are kept in
+ * a block, or the blocks of a cluster (CLUSTER of them), which keeps -N packs a thread in registers. N == 0: a group is a block too, but a thread's packs are kept in
  * dynamic shared memory where the row fits there (`stash`), or read again where not. Thread t of a group has the packs
  * t, t + GROUP, ... of the row. Rows of any length begin anywhere in a pack: the first pack of a row begins `shift`
  * elements before it, so that all packs but the first and the last are read and written as wholes. N is the least that
@@ -24,13 +24,20 @@ typedef i64 place;
 /* Is the row in shared memory? STASHED: are those of a launch, `stash` of which says so where N does not? */
 #define HAS_ROOM(r) (N ? AHEAD > 0 : (r).room != 0)
 #define STASHED(stash) (N ? AHEAD > 0 : (stash) != 0)
+#ifndef CLUSTER
+#define CLUSTER 1
+#endif
+#define RANK ((int)(blockIdx.x % CLUSTER)) /* of a cluster's block */
 #define LANES (N > 0 ? 32 >> (FORM >> 4 & 7) : 32)
-#define GROUP (N > 0 ? LANES : THREADS)
-#define GROUP_LANE (N > 0 ? LANE % LANES : (int)threadIdx.x)
+#define GROUP (N > 0 ? LANES : THREADS * CLUSTER)
+#define GROUP_LANE (N > 0 ? LANE % LANES : RANK * THREADS + (int)threadIdx.x)
+/* The same among those that share memory: how far the packs of a thread are apart there, and where it begins. */
+#define ROOM (N > 0 ? LANES : THREADS)
+#define ROOM_LANE (N > 0 ? LANE % LANES : (int)threadIdx.x)
 /* The row of this group, how far the next one is, and how many groups of the warp are in front of it: all of them go
  * on as long as one has a row. */
-#define FIRST_ROW (N > 0 ? (i64)blockIdx.x * (THREADS / LANES) + threadIdx.x / LANES : (i64)blockIdx.x)
-#define ROW_STEP (N > 0 ? (i64)gridDim.x * (THREADS / LANES) : (i64)gridDim.x)
+#define FIRST_ROW (N > 0 ? (i64)blockIdx.x * (THREADS / LANES) + threadIdx.x / LANES : (i64)(blockIdx.x / CLUSTER))
+#define ROW_STEP (N > 0 ? (i64)gridDim.x * (THREADS / LANES) : (i64)(gridDim.x / CLUSTER))
 #define IN_WARP (N > 0 ? LANE / LANES : 0)
 #define PACKS(n) (KEPT ? KEPT : (int)(((n) + ((n) % V ? V - 1 : 0) + (i64)V * GROUP - 1) / ((i64)V * GROUP)))
 /* Rows in turn, and the slot of shared memory that each is in. */
@@ -215,7 +222,7 @@ template <int V> FN int shift_of(i64 r, i64 n) { return EVEN || APART ? 0 : (int
 template <class T, int V> FN kept<T, V> row_at(const T *x, i64 r, i64 rows, i64 n, T none, char *room)
 {
   kept<T, V> made;
-  made.room = N || room ? (pack<T, V> *)room + (threadIdx.x / GROUP * KEPT * GROUP + GROUP_LANE) : 0;
+  made.room = N || room ? (pack<T, V> *)room + (threadIdx.x / ROOM * KEPT * ROOM + ROOM_LANE) : 0;
   made.x = x + r * n;
   made.n = (place)(r < rows ? n : 0);
   made.none = none;
@@ -242,8 +249,8 @@ template <class T, int V> FN void ask_pack(const kept<T, V> &r, int k)
   const place i = PLACE_OF(r, k);
   const int within = !EVEN && LATE(k) && i + V > r.n ? (int)(r.n - i) : (int)V;
   if (LATE(k) && i >= r.n) return;
-  if (APART) r.room[k * GROUP] = load_pack<T, V>(PACK_AT(r.mine, k), i, r.n, r.none);
-  else copy_async<(int)sizeof(pack<T, V>)>(r.room + k * GROUP, PACK_AT(r.mine, k), within * (int)sizeof(T));
+  if (APART) r.room[k * ROOM] = load_pack<T, V>(PACK_AT(r.mine, k), i, r.n, r.none);
+  else copy_async<(int)sizeof(pack<T, V>)>(r.room + k * ROOM, PACK_AT(r.mine, k), within * (int)sizeof(T));
 }
 template <class T, int V> FN void ask(const kept<T, V> &r)
 {
@@ -275,7 +282,7 @@ template <class T, int V> FN pack<T, V> stream_pack(const T *x, place i, place n
 template <class T, int V> FN void keep(kept<T, V> &r, int k, const pack<T, V> &p)
 {
   if (IN_REGISTERS) r.own[k] = p;
-  else if (HAS_ROOM(r)) r.room[k * GROUP] = p;
+  else if (HAS_ROOM(r)) r.room[k * ROOM] = p;
 }
 template <class T, int V> FN pack<T, V> first_read(kept<T, V> &r, int k)
 {
@@ -283,7 +290,7 @@ template <class T, int V> FN pack<T, V> first_read(kept<T, V> &r, int k)
   pack<T, V> p;
   if (!HAS_ROOM(r)) p = stream_pack<T, V>(PACK_AT(r.mine, k), i, r.n, r.none, EDGE(k));
   else {
-    p = r.room[k * GROUP];
+    p = r.room[k * ROOM];
     if (EDGE(k)) p = without_others<T, V>(p, i, r.n, r.none);
   }
   if (IN_REGISTERS) r.own[k] = p;
@@ -318,7 +325,7 @@ template <class T, int V> FN pack<T, V> read_anew(const pack<T, V> *room)
 template <class T, int V> FN pack<T, V> read_again(const kept<T, V> &r, int k)
 {
   if (IN_REGISTERS) return unknown(r.own[k]);
-  if (HAS_ROOM(r)) return read_anew<T, V>(r.room + k * GROUP);
+  if (HAS_ROOM(r)) return read_anew<T, V>(r.room + k * ROOM);
   return load_pack<T, V>(PACK_AT(r.mine, k), PLACE_OF(r, k), r.n, r.none, EDGE(k));
 }
 /* The same for the last time: where there is room for one row only, the next one's pack takes its place. */
@@ -384,13 +391,13 @@ template <class T, int V> FN void give_whole(T *y, const pack<T, V> &p)
 }
 template <class T, int V> FN pack<T, V> read_whole(const kept<T, V> &r, int k)
 {
-  return HAS_ROOM(r) ? r.room[k * GROUP] : whole_pack<T, V>(PACK_AT(r.mine, k));
+  return HAS_ROOM(r) ? r.room[k * ROOM] : whole_pack<T, V>(PACK_AT(r.mine, k));
 }
 template <class T, int V> FN void ask_whole(const kept<T, V> &r, const span &s, int k)
 {
   if (!HAS_ROOM(r) || k < s.from || k >= s.to) return;
-  if (APART) r.room[k * GROUP] = whole_pack<T, V>(PACK_AT(r.mine, k));
-  else copy_async<(int)sizeof(pack<T, V>)>(r.room + k * GROUP, PACK_AT(r.mine, k), (int)sizeof(pack<T, V>));
+  if (APART) r.room[k * ROOM] = whole_pack<T, V>(PACK_AT(r.mine, k));
+  else copy_async<(int)sizeof(pack<T, V>)>(r.room + k * ROOM, PACK_AT(r.mine, k), (int)sizeof(pack<T, V>));
 }
 /* What of the next row has no place among the packs of this one, `own`. */
 template <class T, int V> FN void ask_rest(const kept<T, V> &next, const span &own, const span &more)
