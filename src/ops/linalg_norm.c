@@ -404,13 +404,13 @@ static int lstsq_decompose(cn_call *c)
 /* clang-format off */
 const cn_op cni_linalg_norm_ops[] = {
   {.sig = "linalg_matrix_norm(Tensor A, str ord='fro', int[] dim=[-2,-1], bool keepdim=False, *, dtype? dtype=None) "
-          "-> Tensor ; linalg amp_f32_host",
+          "-> Tensor ; linalg amp_f32",
    .doc = "A norm of the matrices that the two dims make: 'fro' the root of the sum of squares, 'nuc' the sum of "
           "singular "
           "values.",
    .flags = CN_OP_COMPOSITE, .decompose = matrix_norm_decompose},
   {.sig = "linalg_matrix_norm_ord(Tensor A, Scalar ord, int[] dim=[-2,-1], bool keepdim=False, *, dtype? dtype=None) "
-          "-> Tensor ; linalg overload_linalg_matrix_norm",
+          "-> Tensor ; linalg overload_linalg_matrix_norm amp_f32_device",
    .doc = "A matrix norm by number: 1 and inf the largest sum of sizes of a column or row, 2 the largest singular "
           "value; "
           "-1, -inf and -2 the smallest.",

@@ -244,12 +244,12 @@ const cn_op cni_loss_ops[] = {
           "grad_fn",
    .doc = "Squared differences over 2 beta below beta, absolute ones less beta / 2 above; beta 0 is l1_loss.",
    .flags = CN_OP_COMPOSITE, .decompose = smooth_l1_loss_decompose},
-  {.sig = "huber_loss(Tensor input, Tensor target, str reduction='mean', float delta=1.0) -> Tensor ; nn amp_f32_host "
+  {.sig = "huber_loss(Tensor input, Tensor target, str reduction='mean', float delta=1.0) -> Tensor ; nn amp_f32 "
           "grad_fn",
    .doc = "Half the squared differences up to delta, delta times the absolute ones less delta / 2 beyond.",
    .flags = CN_OP_COMPOSITE, .decompose = huber_loss_decompose},
   {.sig = "binary_cross_entropy(Tensor input, Tensor target, Tensor? weight=None, str reduction='mean') "
-          "-> Tensor ; nn opt_weight amp_f32_host grad_fn",
+          "-> Tensor ; nn opt_weight amp_f32 grad_fn",
    .doc = "-(t log x + (1 - t) log(1 - x)) of probabilities x, each logarithm at least -100; weight multiplies the "
           "terms.",
    .flags = CN_OP_COMPOSITE, .decompose = bce_decompose},

@@ -383,7 +383,8 @@ const cn_op cni_norm_ops[] = {
    .doc = "Gradients of native_layer_norm; those whose output_mask is 0 come back empty. Has no gradient of its own: "
           "layer_norm writes its gradient with plain ops where that is asked for.",
    .flags = CN_OP_NO_GRAD, .infer = layer_norm_backward_infer, .decompose = layer_norm_backward_decompose},
-  {.sig = "rms_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor ; nn",
+  {.sig = "rms_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor ; nn "
+          "amp_f32_device",
    .doc = "x / sqrt(mean(x^2) + eps) over the last dimensions, then * weight. eps None: the type's own epsilon "
           "(float32's for smaller types).",
    .flags = CN_OP_COMPOSITE, .decompose = rms_norm_decompose},

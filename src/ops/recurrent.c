@@ -324,18 +324,19 @@ const cn_op cni_recurrent_ops[] = {
           "would each be added into zeros.",
    .infer = split_copy_infer, .vjp = split_copy_vjp, .decompose = split_copy_decompose},
   {.sig = "lstm_cell(Tensor input, Tensor[] hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) -> "
-          "(Tensor h, Tensor c)",
+          "(Tensor h, Tensor c) ; amp_low_device",
    .doc = "One step of an LSTM: input (B, n) or (n), hx the states (h, c), w_ih (4 H, n), w_hh (4 H, H).",
    .flags = CN_OP_COMPOSITE, .decompose = lstm_cell_decompose},
-  {.sig = "gru_cell(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) -> Tensor",
+  {.sig = "gru_cell(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) -> Tensor "
+          "; amp_low_device",
    .doc = "One step of a GRU: input (B, n) or (n), hx the state, w_ih (3 H, n), w_hh (3 H, H).",
    .flags = CN_OP_COMPOSITE, .decompose = gru_cell_decompose},
   {.sig = "rnn_tanh_cell(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) -> "
-          "Tensor",
+          "Tensor ; amp_low_device",
    .doc = "tanh(w_ih input + b_ih + w_hh hx + b_hh): one step of a plain recurrent network.",
    .flags = CN_OP_COMPOSITE, .decompose = rnn_tanh_cell_decompose},
   {.sig = "rnn_relu_cell(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) -> "
-          "Tensor",
+          "Tensor ; amp_low_device",
    .doc = "relu(w_ih input + b_ih + w_hh hx + b_hh): one step of a plain recurrent network.",
    .flags = CN_OP_COMPOSITE, .decompose = rnn_relu_cell_decompose},
   {.sig = "lstm(Tensor input, Tensor[] hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool "

@@ -256,7 +256,7 @@ const cn_op cni_reduce_stat_ops[] = {
    .doc = "Standard deviation and mean.",
    .infer = var_infer, .vjp = std_mean_vjp, .decompose = std_decompose, .needs = {[0] = CN_IN(0) | CN_OUT(0)}},
   {.sig = "linalg_vector_norm(Tensor input, Scalar ord=2, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) "
-          "-> Tensor ; linalg amp_f32_host",
+          "-> Tensor ; linalg amp_f32",
    .doc = "Norm of order ord: (sum |x|^ord)^(1/ord); the number of non-zeros for 0, the largest or smallest |x| for "
           "inf and -inf.",
    .infer = norm_infer, .vjp = norm_vjp, .decompose = norm_decompose, .needs = {[0] = CN_IN(0) | CN_OUT(0)}},

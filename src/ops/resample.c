@@ -158,7 +158,8 @@ static int interpolate_decompose(cn_call *c)
 /* clang-format off */
 const cn_op cni_resample_ops[] = {
   {.sig = "interpolate(Tensor input, int[]? size=None, float[]? scale_factor=None, str mode='nearest', "
-          "bool? align_corners=None, bool? recompute_scale_factor=None, bool antialias=False) -> Tensor ; nn",
+          "bool? align_corners=None, bool? recompute_scale_factor=None, bool antialias=False) -> Tensor ; nn "
+          "amp_f32_device",
    .doc = "The input, (N, C, ...) with one to three dims behind the channels, in another size. Modes: nearest, "
           "nearest-exact, area (means, see adaptive_avg_pool2d), linear, bilinear, trilinear, bicubic. align_corners: "
           "the corner elements' centres, not their outer edges, stay in place. A scale_factor also maps positions "

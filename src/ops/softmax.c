@@ -174,7 +174,8 @@ const cn_op cni_softmax_ops[] = {
   {.sig = "log_softmax_backward(Tensor grad_output, Tensor output, int dim) -> Tensor ; internal",
    .doc = "Gradient of log_softmax from its result. Has no gradient of its own, as softmax_backward.",
    .flags = CN_OP_NO_GRAD, .infer = backward_infer, .decompose = log_softmax_backward_decompose},
-  {.sig = "logsumexp(Tensor input, int[] dim, bool keepdim=False) -> Tensor ; method alias_special_logsumexp",
+  {.sig = "logsumexp(Tensor input, int[] dim, bool keepdim=False) -> Tensor ; method alias_special_logsumexp "
+          "amp_f32_device",
    .doc = "log(sum(exp(x))) along the dimensions, without overflow. Integers become floats.",
    .infer = logsumexp_infer, .vjp = logsumexp_vjp, .decompose = logsumexp_decompose,
    .needs = {[0] = CN_IN(0) | CN_OUT(0)}},

@@ -122,6 +122,66 @@ class Autocast(Case):
         self.same(program)
 
 
+# What PyTorch's autocast does with ops of a device that is not the CPU, op by op; expressions of float32 x, y (3, 4)
+# and z (4, 4), the same of the low type (h, k, l) and classes c.
+LOW = """x @ z; t.addbmm(z, e, e); t.addmm(z, z, z); t.addmv(x[:, 0], x, z[0]); t.addr(x, x[:, 0], x[0])
+t.bmm(e, e); t.baddbmm(e, e, e); t.chain_matmul(x, z); t.linalg.multi_dot([x, z]); t.mm(x, z); t.mv(x, z[0])
+F.prelu(x, z[0]); F.linear(x, z); t.einsum("ij,jk->ik", x, z); F.conv1d(e, e)
+F.conv2d(z[None, None], z[None, None]); F.conv3d(e[None, None], e[None, None]); F.conv_transpose1d(e, e)
+F.conv_transpose2d(e[None], e[..., None]); F.conv_transpose3d(e[None, None], e[None, None])
+on(nn.RNNCell(4, 4))(x); on(nn.GRUCell(4, 4))(x); on(nn.LSTMCell(4, 4))(x)[0]; on(nn.LSTMCell(4, 4))(x)[1]
+on(nn.LSTM(4, 4))(e)[0]; t.linalg.vecdot(x, y); F.scaled_dot_product_attention(e[None], e[None], e[None])"""
+WIDE = """t.addcdiv(h, y, k); t.addcmul(h, y, k); t.atan2(h, y); F.bilinear(h, y, l[None]); t.vdot(h[0], y[0])
+t.cross(h[:, :3], y[:, :3], dim=1); t.dot(h[0], y[0]); F.grid_sample(h[None, None], y[None, None, :, :2])
+t.index_put(h, (c[:1],), y[0]); t.scatter_add(h, 0, c[:, None], y); t.tensordot(h, y, dims=([1], [1]))
+t.cat([h, y]); t.stack([h, y])"""
+WHOLE = """h.acos(); h.asin(); h.cosh(); h.erfinv(); h.exp(); h.expm1(); h.log(); h.log10(); h.log2(); h.log1p()
+h.sinh(); h.reciprocal(); h.rsqrt(); h.tan(); h ** 1.5; 2.0 ** h; 1.0 / h; h.sum(); h.sum(0); h.prod(); h.norm()
+t.cdist(h, k); t.linalg.vector_norm(h); t.linalg.matrix_norm(h); t.linalg.matrix_norm(h, 1); h.logsumexp(0)
+h.cumsum(0); h.cumprod(0); t.dist(h, k); h.renorm(2, 0, 1.0); F.pdist(h); F.softmax(h, -1); F.log_softmax(h, -1)
+F.softmin(h, -1); F.softplus(h); F.layer_norm(h, (4,)); F.group_norm(h, 2); F.rms_norm(h, (4,)); F.normalize(h)
+F.cosine_similarity(h, k); F.interpolate(l[None, None], scale_factor=2)
+F.interpolate(l[None, None], scale_factor=2, mode="bilinear"); F.cross_entropy(h, c); F.nll_loss(h, c)
+F.mse_loss(h, k); F.l1_loss(h, k); F.smooth_l1_loss(h, k); F.huber_loss(h, k)
+F.binary_cross_entropy_with_logits(h, k); F.cosine_embedding_loss(h, k, h[:, 0].sign()); F.poisson_nll_loss(h, k)
+F.hinge_embedding_loss(h, k.sign()); F.kl_div(h, k); F.margin_ranking_loss(h, k, k.sign())
+F.soft_margin_loss(h, k); F.multi_margin_loss(h, c); F.multilabel_margin_loss(h, t.zeros_like(h, dtype=t.int64))
+F.triplet_margin_loss(h, k, h)"""
+AS_THEY_COME = "h + k; F.gelu(h); F.relu(h); h.mean(); h.std(); F.dropout(h); h.sqrt(); h.tanh(); F.embedding(c, h)"
+
+
+class Lists(unittest.TestCase):
+    """The lists of a device, on the one that stands for it without a GPU; PyTorch 2.15 says the same of cuda."""
+
+    def check(self, expressions, want):
+        x, y, z, e = (cairn.rand(*shape).to("mirror") * 0.5 + 0.25 for shape in ((3, 4), (3, 4), (4, 4), (4, 4, 4)))
+        here = {"t": cairn, "nn": cairn.nn, "F": cairn.nn.functional, "x": x, "y": y, "z": z, "e": e,
+                "h": x.bfloat16(), "k": y.bfloat16(), "l": z.bfloat16(), "on": lambda module: module.to("mirror"),
+                "c": cairn.tensor([0, 1, 2]).to("mirror")}
+        saved = cairn._C._autocast_begin(False, cairn.bfloat16)
+        try:
+            for text in expressions.replace("\n", ";").split(";"):
+                with self.subTest(text.strip()):
+                    self.assertEqual(kind(eval(text.strip(), here)), want)
+        finally:
+            cairn._C._autocast_end(saved)
+
+    def test_low(self):
+        self.check(LOW, "bfloat16")
+
+    def test_float32(self):
+        self.check(WHOLE, "float32")
+        # PyTorch refuses this one there; in float32 nothing is lost that the input had
+        self.check("F.binary_cross_entropy(h, k)", "float32")
+
+    def test_widest(self):
+        self.check(WIDE, "float32")
+        self.check("t.cat([h, k]); t.addcmul(h, k, h); t.dot(h[0], k[0])", "bfloat16")
+
+    def test_others(self):
+        self.check(AS_THEY_COME, "bfloat16")
+
+
 class Scaler(Case):
     def steps(self, m, bad=(3, 4), own=False, **settings):
         """Scales, parameters and what was returned over some steps, of which some overflow."""
