@@ -4,6 +4,7 @@ import importlib
 import os
 import tempfile
 import unittest
+import warnings
 
 import cairn
 from cairn import nn
@@ -163,9 +164,64 @@ class Settings(unittest.TestCase):
         self.assertIsNone(b.cudnn.version())
         self.assertIsInstance(b.cuda.is_built(), bool)
         self.assertIsInstance(b.cpu.get_cpu_capability(), str)
-        with b.cuda.sdp_kernel(enable_flash=False):
-            self.assertFalse(b.cuda.flash_sdp_enabled())
-        self.assertTrue(b.cuda.flash_sdp_enabled())
+        for flags in ({"allow_tf32": True}, {"deterministic": True}, {}):
+            with b.cudnn.flags(**flags):
+                self.assertEqual(cairn._C._numerics()[1:], (int("allow_tf32" in flags), int("deterministic" in flags)))
+        self.assertEqual(cairn._C._numerics()[1:], (0, 0))
+
+    def test_rounding_by_newer_names(self):
+        b = cairn.backends
+        try:
+            b.cudnn.conv.fp32_precision = "tf32"
+            self.assertEqual((cairn._C._numerics()[:2], b.cudnn.allow_tf32, b.fp32_precision), ((0, 1), True, "ieee"))
+            b.cudnn.rnn.fp32_precision = "tf32"
+            self.assertEqual((cairn._C._numerics()[:2], b.cuda.matmul.allow_tf32), ((1, 1), True))
+            b.cudnn.fp32_precision = "ieee"
+            self.assertEqual((cairn._C._numerics()[:2], b.cudnn.conv.fp32_precision), ((0, 0), "ieee"))
+            b.fp32_precision = "tf32"
+            self.assertEqual((cairn._C._numerics()[:2], b.cudnn.rnn.fp32_precision), ((1, 1), "tf32"))
+        finally:
+            b.fp32_precision = "ieee"
+        self.assertEqual(cairn._C._numerics()[:2], (0, 0))
+        self.assertRaises(RuntimeError, setattr, b.cudnn.conv, "fp32_precision", "float32")
+        for owner in (b.cudnn, b.cudnn.rnn, b.cuda.matmul):
+            self.assertRaises(AttributeError, setattr, owner, "no_such_setting", True)
+
+    def test_switches_of_attention(self):
+        """They are what sdpa_kernel chooses from: without plain products and the CPU's kernel there is no way."""
+        b, F = cairn.backends.cuda, cairn.nn.functional
+        q = cairn.rand(1, 2, 5, 8)
+        want = F.scaled_dot_product_attention(q, q, q)
+        with b.sdp_kernel(enable_flash=False):
+            self.assertEqual((b.flash_sdp_enabled(), b.math_sdp_enabled()), (False, True))
+            self.assertEqual(cairn._C._attention_ways(5), 5)
+        self.assertTrue(b.flash_sdp_enabled())
+        try:
+            b.enable_math_sdp(False)
+            b.enable_flash_sdp(False)
+            self.assertEqual((b.math_sdp_enabled(), b.cudnn_sdp_enabled()), (False, True))
+            with self.assertRaisesRegex(RuntimeError, "attention"):
+                F.scaled_dot_product_attention(q, q, q)
+            with cairn.nn.attention.sdpa_kernel(cairn.nn.attention.SDPBackend.MATH):
+                self.assertEqual((b.math_sdp_enabled(), b.mem_efficient_sdp_enabled()), (True, False))
+                self.assertTrue(cairn.allclose(F.scaled_dot_product_attention(q, q, q), want))
+            self.assertFalse(b.math_sdp_enabled())
+        finally:
+            b.enable_math_sdp(True)
+            b.enable_flash_sdp(True)
+        self.assertEqual(cairn._C._attention_ways(0), 0)
+
+    def test_preferences(self):
+        b = cairn.backends.cuda
+        self.assertEqual((b.preferred_linalg_library(), b.preferred_blas_library("default")), ("default", "default"))
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            self.assertEqual(b.preferred_linalg_library("magma"), "magma")
+            b.allow_fp16_bf16_reduction_math_sdp(True)
+        self.assertEqual((len(seen), b.fp16_bf16_reduction_math_sdp_allowed()), (2, True))
+        self.assertRaises(RuntimeError, b.preferred_blas_library, "mkl")
+        b.preferred_linalg_library("default")
+        b.allow_fp16_bf16_reduction_math_sdp(False)
 
 
 class Paths(unittest.TestCase):

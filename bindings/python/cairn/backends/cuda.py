@@ -2,7 +2,8 @@
 
 `matmul.allow_tf32` and `matmul.fp32_precision` let products of float32 round their factors, as
 set_float32_matmul_precision does; other permissions to round more are not used: sums of 16-bit products are float32.
-Attention has one implementation that takes what it is given. A switch that would change speed alone warns once.
+The switches of attention choose between the device's fused kernel and plain products. A switch that would change speed
+alone warns once.
 """
 from __future__ import annotations
 
@@ -12,10 +13,12 @@ from typing import Any, Iterator
 
 from .._arguments import only_speed
 from .._settings import get_float32_matmul_precision, set_float32_matmul_precision
+from ..nn._sdpa import SDPBackend, allow, allowed, sdpa_kernel
 
-__all__ = ["enable_cudnn_sdp", "enable_flash_sdp", "enable_math_sdp", "enable_mem_efficient_sdp", "cudnn_sdp_enabled",
-           "flash_sdp_enabled", "is_built", "is_flash_attention_available", "math_sdp_enabled", "matmul",
-           "mem_efficient_sdp_enabled", "sdp_kernel"]
+__all__ = ["allow_fp16_bf16_reduction_math_sdp", "cudnn_sdp_enabled", "enable_cudnn_sdp", "enable_flash_sdp",
+           "enable_math_sdp", "enable_mem_efficient_sdp", "flash_sdp_enabled", "fp16_bf16_reduction_math_sdp_allowed",
+           "is_built", "is_flash_attention_available", "math_sdp_enabled", "matmul", "mem_efficient_sdp_enabled",
+           "preferred_blas_library", "preferred_linalg_library", "sdp_kernel"]
 
 
 def is_built() -> bool:
@@ -61,54 +64,62 @@ class _Matmul:
 
 
 matmul = _Matmul()
-_sdp = {"flash": True, "mem_efficient": True, "math": True, "cudnn": True}
 
+# ---- kernels of attention: what nn.attention.sdpa_kernel chooses for a block, for the rest of the thread ----
 
-def _choose(**enabled: bool) -> None:
-    """Keeps which kernels of attention may be taken; there is one."""
-    for name, on in enabled.items():
-        only_speed("backends.cuda", True, **{"enable_%s_sdp" % name: bool(on)})
-        _sdp[name] = bool(on)
+def _switch(backend: SDPBackend, enabled: bool) -> None:
+    allow(allowed() | {backend} if enabled else allowed() - {backend})
 
 
 def flash_sdp_enabled() -> bool:
-    """What enable_flash_sdp was given last."""
-    return _sdp["flash"]
+    """What enable_flash_sdp was given last; inside sdpa_kernel, whether that names it."""
+    return SDPBackend.FLASH_ATTENTION in allowed()
 
 
 def enable_flash_sdp(enabled: bool) -> None:
-    """Kept; there is one implementation."""
-    _choose(flash=enabled)
+    """May attention take the fused kernel by this name, in this thread?"""
+    _switch(SDPBackend.FLASH_ATTENTION, enabled)
 
 
 def mem_efficient_sdp_enabled() -> bool:
-    """What enable_mem_efficient_sdp was given last."""
-    return _sdp["mem_efficient"]
+    """What enable_mem_efficient_sdp was given last; inside sdpa_kernel, whether that names it."""
+    return SDPBackend.EFFICIENT_ATTENTION in allowed()
 
 
 def enable_mem_efficient_sdp(enabled: bool) -> None:
-    """Kept; there is one implementation."""
-    _choose(mem_efficient=enabled)
+    """May attention take the fused kernel by this name, in this thread?"""
+    _switch(SDPBackend.EFFICIENT_ATTENTION, enabled)
 
 
 def math_sdp_enabled() -> bool:
-    """What enable_math_sdp was given last."""
-    return _sdp["math"]
+    """What enable_math_sdp was given last; inside sdpa_kernel, whether that names it."""
+    return SDPBackend.MATH in allowed()
 
 
 def enable_math_sdp(enabled: bool) -> None:
-    """Kept; there is one implementation."""
-    _choose(math=enabled)
+    """May attention be made of plain products and a softmax, in this thread?"""
+    _switch(SDPBackend.MATH, enabled)
 
 
 def cudnn_sdp_enabled() -> bool:
-    """What enable_cudnn_sdp was given last."""
-    return _sdp["cudnn"]
+    """What enable_cudnn_sdp was given last; inside sdpa_kernel, whether that names it."""
+    return SDPBackend.CUDNN_ATTENTION in allowed()
 
 
 def enable_cudnn_sdp(enabled: bool) -> None:
-    """Kept; there is one implementation."""
-    _choose(cudnn=enabled)
+    """May attention take the fused kernel by this name, in this thread?"""
+    _switch(SDPBackend.CUDNN_ATTENTION, enabled)
+
+
+def allow_fp16_bf16_reduction_math_sdp(enabled: bool) -> None:
+    """A permission to add up attention's plain products in 16 bits, which is not used: their sums are float32."""
+    only_speed("backends.cuda.allow_fp16_bf16_reduction_math_sdp", False, enabled=bool(enabled))
+    _kept["reduction_math_sdp"] = bool(enabled)
+
+
+def fp16_bf16_reduction_math_sdp_allowed() -> bool:
+    """What allow_fp16_bf16_reduction_math_sdp was given last; False at first."""
+    return bool(_kept["reduction_math_sdp"])
 
 
 def is_flash_attention_available() -> bool:
@@ -119,10 +130,35 @@ def is_flash_attention_available() -> bool:
 @contextlib.contextmanager
 def sdp_kernel(enable_flash: bool = True, enable_math: bool = True, enable_mem_efficient: bool = True,
                enable_cudnn: bool = True) -> Iterator[dict[str, Any]]:
-    """The hints as given inside, as before afterwards."""
-    before = dict(_sdp)
-    _choose(flash=enable_flash, math=enable_math, mem_efficient=enable_mem_efficient, cudnn=enable_cudnn)
-    try:
-        yield dict(_sdp)
-    finally:
-        _sdp.update(before)
+    """nn.attention.sdpa_kernel by an older name: which kernels attention may take inside."""
+    given = {SDPBackend.FLASH_ATTENTION: enable_flash, SDPBackend.MATH: enable_math,
+             SDPBackend.EFFICIENT_ATTENTION: enable_mem_efficient, SDPBackend.CUDNN_ATTENTION: enable_cudnn}
+    with sdpa_kernel([backend for backend, enabled in given.items() if enabled]):
+        yield {}
+
+
+# ---- libraries: which of them computes what is the plugin's choice (docs/CUDA.md) ----
+
+def _prefer(what: str, known: tuple[str, ...], backend: Any) -> str:
+    """Keeps a preference among the libraries that torch names; None asks for the last."""
+    if backend is not None:
+        name = str(backend).rsplit(".", 1)[-1].lower()
+        if name not in known:
+            raise RuntimeError("backends.cuda.%s: expected one of %s, not %r" % (what, ", ".join(known), backend))
+        only_speed("backends.cuda." + what, "default", backend=name)
+        _kept[what] = name
+    return str(_kept[what])
+
+
+def preferred_linalg_library(backend: Any = None) -> str:
+    """A hint, "cusolver" or "magma": cairn takes cuSOLVER for large matrices and kernels of its own for small ones."""
+    return _prefer("preferred_linalg_library", ("default", "cusolver", "magma"), backend)
+
+
+def preferred_blas_library(backend: Any = None) -> str:
+    """A hint, "cublas" or "cublaslt": cairn takes cuBLASLt for large products, a kernel of its own for small ones."""
+    return _prefer("preferred_blas_library", ("default", "cublas", "cublaslt"), backend)
+
+
+_kept: dict[str, Any] = {"preferred_linalg_library": "default", "preferred_blas_library": "default",
+                         "reduction_math_sdp": False}

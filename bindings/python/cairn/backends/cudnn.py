@@ -2,7 +2,9 @@
 
 `allow_tf32` lets convolutions of float32 round their factors (False at first: float32 is float32 until a program says
 otherwise), `deterministic` keeps to those that repeat their results bit for bit; the CPU's do, and round nothing. Which
-engines of cuDNN are tried is cairn's choice: `benchmark` and `enabled` would change speed alone, and warn once.
+engines of cuDNN are tried is cairn's choice: `benchmark`, its limit and `enabled` would change speed alone, and warn
+once. `conv.fp32_precision` ("ieee", "tf32") is allow_tf32 by its newer name, and so is the module's own; layers of
+recurrent networks multiply as other matrices do, so that `rnn.fp32_precision` is backends.cuda.matmul's.
 """
 from __future__ import annotations
 
@@ -13,9 +15,10 @@ from typing import Any, Iterator
 
 from .. import _C
 from .._arguments import only_speed
+from .cuda import matmul
 
-__all__ = ["allow_tf32", "benchmark", "benchmark_limit", "deterministic", "enabled", "flags", "is_acceptable",
-           "is_available", "set_flags", "version"]
+__all__ = ["allow_tf32", "benchmark", "benchmark_limit", "conv", "deterministic", "enabled", "flags",
+           "fp32_precision", "is_acceptable", "is_available", "rnn", "set_flags", "version"]
 
 enabled = True
 benchmark = False
@@ -24,17 +27,65 @@ allow_tf32 = False
 benchmark_limit: int | None = 10
 
 
+fp32_precision: str  # see _Settings
+
+
+class _Rounding:
+    """The permission of one kind of op."""
+
+    _where: str
+
+    def __init__(self, where: str) -> None:
+        self.__dict__["_where"] = where
+
+    @property
+    def fp32_precision(self) -> str:
+        """Are factors of float32 taken as they are ("ieee"), or may they be rounded ("tf32")?"""
+        return matmul.fp32_precision if self._where == "rnn" else "tf32" if _C._numerics()[1] else "ieee"
+
+    @fp32_precision.setter
+    def fp32_precision(self, value: str) -> None:
+        if value not in ("ieee", "tf32", "none"):
+            raise RuntimeError("backends.cudnn.%s.fp32_precision: expected 'ieee' or 'tf32', not %r"
+                               % (self._where, value))
+        if self._where == "rnn":
+            matmul.fp32_precision = value
+        else:
+            sys.modules[__name__].allow_tf32 = value == "tf32"  # type: ignore[attr-defined]
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name != "fp32_precision":
+            raise AttributeError("backends.cudnn.%s has no setting %r" % (self._where, name))
+        super().__setattr__(name, value)
+
+
+conv, rnn = _Rounding("conv"), _Rounding("rnn")
+
+
 class _Settings(ModuleType):
     """This module, so that an assignment to a setting is noticed."""
 
+    @property
+    def fp32_precision(self) -> str:
+        """Convolutions' (conv.fp32_precision); setting it sets recurrent layers', too."""
+        return conv.fp32_precision
+
+    @fp32_precision.setter
+    def fp32_precision(self, value: str) -> None:
+        conv.fp32_precision = rnn.fp32_precision = value
+
     def __setattr__(self, name: str, value: Any) -> None:
+        if not name.startswith("__") and name not in __all__:
+            raise AttributeError("backends.cudnn has no setting %r" % name)
         if name in ("benchmark", "enabled"):
             only_speed("backends.cudnn", name == "enabled", **{name: bool(value)})
-        matmul, conv, mode = _C._numerics()
+        if name == "benchmark_limit":
+            only_speed("backends.cudnn", 10, benchmark_limit=value)
+        precision, rounds, mode = _C._numerics()
         if name == "allow_tf32":
-            _C._numerics(matmul, int(bool(value)), mode)
+            _C._numerics(precision, int(bool(value)), mode)
         if name == "deterministic" and mode <= 1:       # more than that is use_deterministic_algorithms' matter
-            _C._numerics(matmul, conv, int(bool(value)))
+            _C._numerics(precision, rounds, int(bool(value)))
         super().__setattr__(name, value)
 
 
@@ -70,9 +121,10 @@ def set_flags(_enabled: bool | None = None, _benchmark: bool | None = None, _ben
 
 @contextlib.contextmanager
 def flags(enabled: bool = False, benchmark: bool = False, benchmark_limit: int | None = 10,
-          deterministic: bool = False, allow_tf32: bool = True) -> Iterator[None]:
-    """The settings as given inside, as before afterwards; allow_tf32, a permission by default, stays what it is."""
-    before = set_flags(enabled, benchmark, benchmark_limit, deterministic, None if allow_tf32 else False)
+          deterministic: bool = False, allow_tf32: bool | None = None) -> Iterator[None]:
+    """The settings as given inside, as before afterwards; allow_tf32 stays what it is where it is not given (torch's
+    default allows it)."""
+    before = set_flags(enabled, benchmark, benchmark_limit, deterministic, allow_tf32)
     try:
         yield
     finally:
