@@ -17,6 +17,8 @@ typedef struct simt_counts_t {
   uint64_t waits;           /* for a stream, an event or all work */
   uint64_t copies_in;       /* from the host, and their bytes */
   uint64_t bytes_in;
+  uint64_t copies_out;      /* to the host, and their bytes */
+  uint64_t bytes_out;
   bool late;                /* may be set: copies from the host are done when something needs them, or is waited for */
 } simt_counts_t;
 extern simt_counts_t simt_counts;

@@ -74,6 +74,10 @@ EXPORT CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t n, CUstr
 {
   if (simt_captured(s)) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   simt_catch_up();
+  pthread_mutex_lock(&lock);
+  simt_counts.copies_out++;
+  simt_counts.bytes_out += n;
+  pthread_mutex_unlock(&lock);
   memcpy(to, (const void *)(uintptr_t)from, n);
   return CUDA_SUCCESS;
 }

@@ -19,6 +19,12 @@ from ..optim.optimizer import Optimizer
 __all__ = ["GradScaler"]
 
 
+def _is_librarys(optimizer: Optimizer) -> bool:
+    """Is a step all the library's, so that a device can skip it? What Python does besides must know."""
+    step = type(optimizer).step
+    return getattr(step, "__wrapped__", step) is Native.step and not optimizer._has_step_hooks()
+
+
 class GradScaler:
     """The scale begins with init_scale; it is multiplied by backoff_factor after gradients that are not finite, and by
     growth_factor after growth_interval good steps in a row. On a device all of this happens there: steps of SGD, Adam
@@ -70,7 +76,7 @@ class GradScaler:
             if "closure" in kwargs or args:
                 raise RuntimeError("Closure use is not currently supported if GradScaler is enabled.")
             core = optimizer._rates_push()
-            if not self._core.may_step(core, type(optimizer).step is Native.step):  # else it is Python's to know
+            if not self._core.may_step(core, _is_librarys(optimizer)):
                 return None
             result = optimizer.step(*args, **kwargs)
             self._core.stepped(core)  # in captured code: it is taken back where gradients are not finite

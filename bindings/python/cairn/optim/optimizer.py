@@ -341,6 +341,9 @@ class Optimizer:
 
     # ---- hooks ----
 
+    def _has_step_hooks(self) -> bool:
+        return bool(_before_all or _after_all or self._step_pre_hooks or self._step_post_hooks)
+
     def register_step_pre_hook(self, hook: _Hook) -> _Handle:
         """hook(optimizer, args, kwargs) before step; may return other arguments."""
         return _Handle(self._step_pre_hooks, hook)
