@@ -40,15 +40,23 @@ def seconds(step, wait, inner):
     return statistics.median(runs)
 
 
-def both(name, make, amount, unit, inner=10):
-    """make(module, device): a function of no arguments. amount: bytes or operations of one call; 0: time it."""
+def compiled(make):
+    """make(torch), compiled by it; that happens before anything is timed."""
+    return lambda m: m.compile(make(m), dynamic=False)
+
+
+def both(name, make, amount, unit, inner=10, peers=()):
+    """make(module): a function of no arguments. amount: bytes or operations of one call; 0: time it. peers: what else
+    makes PyTorch's; its figure is the best of them."""
     if sys.argv[1:] and not any(word in name for word in sys.argv[1:]):
         return
     best = {}
     for _ in range(2):
-        for module in (cairn, torch):
+        for module, made in ((cairn, make), (torch, make), *((torch, peer) for peer in peers)):
             try:
-                step = make(module)
+                if made is not make:
+                    torch._dynamo.reset()  # works share code, of which it compiles a few shapes only
+                step = made(module)
                 took = seconds(step, module.cuda.synchronize, inner)
             except Exception as error:
                 print(f"{name:34s} {module.__name__}: {type(error).__name__}: {str(error)[:160]}", flush=True)
@@ -97,19 +105,30 @@ def without_gradient(m, fn):
     return step
 
 
+def either(name, make, *rest):
+    """both(), where PyTorch may compile it."""
+    both(name, make, *rest, peers=(compiled(make),))
+
+
 def memory_bound():
     n, rows, cols = 256 << 20, 32768, 4096
     size = rows * cols * 2
     both("add bf16 256M", lambda m: (lambda x, y: lambda: x + y)(randn(m, n), randn(m, n)), 6 * n, "GB/s")
     both("gelu bf16 256M", unary(lambda m, x: F(m).gelu(x), n), 4 * n, "GB/s")
-    both("sum bf16 256M", unary(lambda m, x: x.sum(), n), 2 * n, "GB/s")
+    for dtype, width in (("bfloat16", 2), ("float32", 4)):
+        def chain(m, dtype=dtype):
+            x = randn(m, n, dtype=dtype)
+            run = m.compile(lambda x: F(m).gelu(1.5 * x + 0.25) * m.sigmoid(x))
+            return lambda: run(x)
+        both(f"gelu(a x + b) sigmoid(x), compiled, {dtype} 256M", chain, 2 * width * n, "GB/s")
+    either("sum bf16 256M", unary(lambda m, x: x.sum(), n), 2 * n, "GB/s")
     both("cast f32 to bf16 256M", unary(lambda m, x: x.to(m.bfloat16), n, dtype="float32"), 6 * n, "GB/s")
-    both("sum of rows 32768x4096", unary(lambda m, x: x.sum(1), rows, cols), size, "GB/s")
-    both("sum of columns", unary(lambda m, x: x.sum(0), rows, cols), size, "GB/s")
-    both("sum of 2304 columns", unary(lambda m, x: x.sum(0), rows, 2304), rows * 2304 * 2, "GB/s")
-    both("var of rows", unary(lambda m, x: x.var(1), rows, cols), size, "GB/s")
-    both("argmax of rows", unary(lambda m, x: x.argmax(1), rows, cols), size, "GB/s")
-    both("transpose copy", unary(lambda m, x: x.t().contiguous(), rows, cols), 2 * size, "GB/s")
+    either("sum of rows 32768x4096", unary(lambda m, x: x.sum(1), rows, cols), size, "GB/s")
+    either("sum of columns", unary(lambda m, x: x.sum(0), rows, cols), size, "GB/s")
+    either("sum of 2304 columns", unary(lambda m, x: x.sum(0), rows, 2304), rows * 2304 * 2, "GB/s")
+    either("var of rows", unary(lambda m, x: x.var(1), rows, cols), size, "GB/s")
+    either("argmax of rows", unary(lambda m, x: x.argmax(1), rows, cols), size, "GB/s")
+    either("transpose copy", unary(lambda m, x: x.t().contiguous(), rows, cols), 2 * size, "GB/s")
     for r, c in ((rows, cols), (rows, 768), (4096, 50304), (rows, 4095)):
         both(f"softmax {r}x{c}", unary(lambda m, x: F(m).softmax(x, -1), r, c), r * c * 4, "GB/s")
     both("softmax backward", lambda m: backward_of(m, lambda x: F(m).softmax(x, -1), graph(m, rows, cols)),
@@ -198,7 +217,7 @@ def layers():
     both("embedding 32768 of 50304x768", lambda m: (lambda f, w: lambda: f(w))(lookup(m), randn(m, classes, 768)),
          rows * 768 * 4, "GB/s")
     both("embedding backward", lambda m: backward_of(m, lookup(m), graph(m, classes, 768)), (rows + classes) * 768 * 2,
-         "GB/s")
+         "GB/s", peers=(lambda m: backward_of(m, m.compile(lookup(m), dynamic=False), graph(m, classes, 768)),))
     for width in (767, 50, 8):
         def select(m, width=width):
             w, i = randn(m, classes, width), m.randint(0, classes, (rows,), device="cuda")
@@ -215,6 +234,31 @@ def layers():
         x, w = randn(m, 256, 256, 56, 56), m.ones(256, device="cuda")
         return lambda: F(m).batch_norm(x, None, None, w, w, True)
     both("batch_norm 256x256x56x56", batch_norm, 256 * 256 * 56 * 56 * 6, "GB/s")
+
+
+def updates():
+    """A step of AdamW on GPT-2's 124M parameters in float32: each is read with its gradient and two states, three are
+    written."""
+    w = 768
+    layer = [(w,), (w,), (3 * w, w), (3 * w,), (w, w), (w,), (w,), (w,), (4 * w, w), (4 * w,), (w, 4 * w), (w,)]
+    shapes = [(50257, w), (1024, w), *layer * 12, (w,), (w,)]
+
+    def optimiser(m, **options):
+        params = [randn(m, *shape, dtype="float32").requires_grad_(True) for shape in shapes]
+        for p in params:
+            p.grad = m.full_like(p, 1e-3)
+        return m.optim.AdamW(params, lr=1e-4, **options)
+
+    def by_itself(m):
+        return optimiser(m).step
+
+    def fused(m):
+        return optimiser(m, fused=True).step
+
+    def as_compiled(m):
+        return m.compile(optimiser(m).step)
+    both("AdamW of 124M parameters", by_itself, 28 * sum(math.prod(s) for s in shapes), "GB/s",
+         peers=(fused, as_compiled))
 
 
 def attentions():
@@ -384,6 +428,7 @@ for length in (64, 768, 1000, 1021, 1024, 4093, 4096, 8192, 50257, 50304):
     rows_of(length)
 group_norms()
 layers()
+updates()
 products()
 recurrent()
 sequences()
