@@ -1,7 +1,8 @@
-"""CUDA and processes: what a child of fork is told, and where the vendor's libraries are found."""
+"""CUDA and processes: what a child of fork is told, where the vendor's libraries are found, what the command lists."""
 import ctypes.util
 import os
 import shutil
+import subprocess
 import tempfile
 import unittest
 
@@ -88,6 +89,27 @@ class TestLibraries(unittest.TestCase):
 
     def test_the_variable_may_name_what_holds_packages(self):
         self.check("packages/cuda_nvrtc/lib", CAIRN_CUDA_LIBRARIES=self.folder + "/packages")
+
+
+@unittest.skipIf(emulated.missing(), emulated.REASON)
+class TestOps(unittest.TestCase):
+    """What `cairn ops --device cuda` says of the op table: gpu-check's samples hold it against what runs on a device."""
+
+    def test_the_host_computes_only_what_is_listed(self):
+        program = os.path.join(emulated.BUILD, "cairn")
+        done = subprocess.run([program, "ops", "--device", "cuda"], env=emulated.environment(), text=True, check=True,
+                              stdin=subprocess.DEVNULL, capture_output=True)
+        _, *lines, total = done.stdout.splitlines()
+        self.assertEqual(total, "%d ops" % len(lines))
+        ways = {line.split()[0]: line.split(None, 3)[3].strip() for line in lines}
+        # text; what only stores numbers; FFTs without cuFFT; more index tensors than the kernel takes
+        host = {name: way for name, way in ways.items() if "host" in way}
+        self.assertEqual(host, {"string_format": "host", "string_parse": "host", "fft_c2c": "cufft, host",
+                                "arange": "create.cu, host", "linspace": "create.cu, host", "eye": "create.cu, host",
+                                "index": "index.cu, host", "index_put": "index.cu, host"})
+        self.assertNotIn("does not run there", ways.values())
+        self.assertEqual((ways["add"], ways["select"], ways["roll"], ways["sort"]),
+                         ("nvrtc", "needs none", "by its decomposition", "sort.cu"))
 
 
 if __name__ == "__main__":
