@@ -75,14 +75,15 @@ endforeach()
 # The CUDA plugin on the CPU: tests/simt stands in for the vendor's libraries, under their names.
 if(CAIRN_CUDA_BUILT AND CMAKE_SYSTEM_NAME STREQUAL "Linux")
   add_library(simt SHARED
-    ${PROJECT_SOURCE_DIR}/tests/simt/simt.c ${PROJECT_SOURCE_DIR}/tests/simt/simt_memory.c)
+    ${PROJECT_SOURCE_DIR}/tests/simt/simt.c ${PROJECT_SOURCE_DIR}/tests/simt/simt_memory.c
+    ${PROJECT_SOURCE_DIR}/tests/simt/sensors.c)
   target_include_directories(simt SYSTEM PRIVATE ${CAIRN_CUDA_INCLUDE})
   target_link_libraries(simt PRIVATE Threads::Threads ${CMAKE_DL_LIBS})
   target_compile_definitions(simt PRIVATE SIMT_FOLDER="${PROJECT_SOURCE_DIR}/tests/simt")
   set_target_properties(simt PROPERTIES C_VISIBILITY_PRESET hidden
     LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/simt)
   foreach(name libcuda.so.1 libnvrtc.so.13 libcublasLt.so.13 libcudnn.so.9 libcufft.so.12
-      libcusolver.so.12 libcublas.so.13)
+      libcusolver.so.12 libcublas.so.13 libnvidia-ml.so.1)
     add_custom_command(TARGET simt POST_BUILD
       COMMAND ${CMAKE_COMMAND} -E create_symlink libsimt.so ${PROJECT_BINARY_DIR}/tests/simt/${name})
   endforeach()

@@ -24,6 +24,15 @@ COUNTED = """
     assert nested["segment"]["large_pool"]["freed"] == after["segment.large_pool.freed"]
     assert "segments" in c.memory_summary() and "large pool" not in c.memory_summary(abbreviated=True)
     print(json.dumps([before, during, after]))
+    c.reset_accumulated_memory_stats()
+    z = cairn.empty(1000, device="cuda")
+    again = c.memory_stats()
+    assert again["allocation.all.allocated"] == 1 and again["allocation.all.freed"] == 0, again
+    assert again["allocation.all.current"] == after["allocation.all.current"] + 1
+    assert (again["num_device_alloc"], again["num_ooms"], again["num_alloc_retries"]) == (0, 0, 0)
+    del x
+    assert c.memory_stats()["allocation.all.freed"] == 1
+    assert c.memory_stats_as_nested_dict()["allocated_bytes"]["all"]["allocated"] >= 4000
 """
 
 LIMITED = """
@@ -85,6 +94,21 @@ class TestMemory(unittest.TestCase):
                                r"cairn took 32\.00 MiB of at most 64\.00 MiB: 32\.00 MiB in use, .* kept for reuse .*"
                                r"Largest holders: 32\.00 MiB by empty \(1 block, the largest 32\.00 MiB\)")
         self.assertEqual((failures, numel), ("1", str(64 << 20)))
+
+    def test_readings(self):
+        self.assertEqual(emulated.run("""
+            import cairn
+            c = cairn.cuda
+            with c.profiler.profile():
+                print(c.utilization(), c.memory_usage("cuda:0"), c.temperature(), c.power_draw(0), c.clock_rate())
+            x = cairn.empty(3 << 20, dtype=cairn.uint8, device="cuda")
+            assert c.device_memory_used() == c.memory_reserved() >= 3 << 20
+            s, e = c.Stream(), c.Event(enable_timing=True)
+            assert (s.stream_id, s.native_handle, s.device_type) == (s.cuda_stream, s.cuda_stream, "cuda")
+            assert c.get_stream_from_external(c.default_stream().cuda_stream) == c.default_stream() != s
+            assert c.is_tf32_supported()
+            print(c.get_gencode_flags(), c.get_device_properties().warp_size)
+            """), "73 21 41 98765 1980\n-gencode compute=compute_90,code=sm_90 32\n")
 
 
 if __name__ == "__main__":

@@ -93,7 +93,7 @@ class TestLibraries(unittest.TestCase):
 
 @unittest.skipIf(emulated.missing(), emulated.REASON)
 class TestOps(unittest.TestCase):
-    """What `cairn ops --device cuda` says of the op table: gpu-check's samples hold it against what runs on a device."""
+    """What `cairn ops --device cuda` says of the op table; gpu-check's samples hold it against what runs there."""
 
     def test_the_host_computes_only_what_is_listed(self):
         program = os.path.join(emulated.BUILD, "cairn")

@@ -501,6 +501,11 @@ EXPORT CUresult cuDeviceGetName(char *name, int n, CUdevice d)
   snprintf(name, (size_t)n, "emulated");
   return CUDA_SUCCESS;
 }
+EXPORT CUresult cuDeviceGetPCIBusId(char *place, int n, CUdevice d)
+{
+  snprintf(place, (size_t)n, "0000:%02d:00.0", d);
+  return CUDA_SUCCESS;
+}
 EXPORT CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute a, CUdevice d)
 {
   (void)d;

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 __all__ = ["current_accelerator", "current_device_idx", "current_device_index", "current_stream", "device_count",
            "device_index", "empty_cache", "get_memory_info", "is_available", "max_memory_allocated",
-           "max_memory_reserved", "memory_allocated", "memory_reserved", "memory_stats", "reset_peak_memory_stats",
+           "max_memory_reserved", "memory_allocated", "memory_reserved", "memory_stats",
+           "reset_accumulated_memory_stats", "reset_peak_memory_stats",
            "set_device_idx", "set_device_index", "set_stream", "synchronize"]
 
 device_count = cuda.device_count
@@ -28,6 +29,7 @@ max_memory_reserved = cuda.max_memory_reserved
 memory_allocated = cuda.memory_allocated
 memory_reserved = cuda.memory_reserved
 memory_stats = cuda.memory_stats
+reset_accumulated_memory_stats = cuda.reset_accumulated_memory_stats
 reset_peak_memory_stats = cuda.reset_peak_memory_stats
 get_memory_info = cuda.mem_get_info
 

@@ -8,23 +8,25 @@ from __future__ import annotations
 import typing
 
 from .. import _C
-from . import (_devices, graphs as graphs, kernels as kernels, memory as memory, nvtx as nvtx, random as random, streams
-               as streams)
+from . import (_devices, graphs as graphs, kernels as kernels, memory as memory, nvtx as nvtx, profiler as profiler,
+               random as random, readings, streams as streams)
 from ._devices import *  # noqa: F401,F403
 from ._devices import DeviceProperties as DeviceProperties
 from .graphs import *  # noqa: F401,F403
 from .kernels import *  # noqa: F401,F403
 from .memory import *  # noqa: F401,F403
 from .random import *  # noqa: F401,F403
+from .readings import *  # noqa: F401,F403
 from .streams import *  # noqa: F401,F403
 
 OutOfMemoryError = _C.OutOfMemoryError
 has_half = True
+has_magma = False
 
 _KINDS = ("BFloat16Tensor", "BoolTensor", "ByteTensor", "CharTensor", "DoubleTensor", "FloatTensor", "HalfTensor",
           "IntTensor", "LongTensor", "ShortTensor")
-__all__ = [*_devices.__all__, *graphs.__all__, *kernels.__all__, *memory.__all__, *random.__all__, *streams.__all__,
-           "OutOfMemoryError"]
+__all__ = [*_devices.__all__, *graphs.__all__, *kernels.__all__, *memory.__all__, *random.__all__, *readings.__all__,
+           *streams.__all__, "OutOfMemoryError"]
 
 if typing.TYPE_CHECKING:
     from .._legacy import TensorType

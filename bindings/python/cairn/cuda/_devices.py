@@ -12,7 +12,8 @@ from types import TracebackType
 from .. import _C
 
 __all__ = ["can_device_access_peer", "current_device", "device", "device_count", "device_of", "get_arch_list",
-           "get_device_capability", "get_device_name", "get_device_properties", "init", "is_available",
+           "get_device_capability", "get_device_name", "get_device_properties", "get_gencode_flags", "init",
+           "is_available",
            "is_bf16_supported", "is_initialized", "is_tf32_supported", "set_device", "synchronize"]
 
 if typing.TYPE_CHECKING:
@@ -33,6 +34,7 @@ class DeviceProperties(typing.NamedTuple):
     L2_cache_size: int
     clock_rate: int = 0
     memory_clock_rate: int = 0
+    warp_size: int = 32
 
 
 def is_available() -> bool:
@@ -148,14 +150,20 @@ def get_arch_list() -> list[str]:
     return ["sm_%d%d" % kind for kind in sorted(kinds)]
 
 
+def get_gencode_flags() -> str:
+    """What nvcc would be told to compile for the devices that are here."""
+    return " ".join(f"-gencode compute=compute_{arch[3:]},code={arch}" for arch in get_arch_list())
+
+
 def is_bf16_supported(including_emulation: bool = True) -> bool:
     """Whether bfloat16 can be computed with on the current device."""
     return is_available() and (including_emulation or get_device_capability()[0] >= 8)
 
 
 def is_tf32_supported() -> bool:
-    """False: cairn computes float32 in float32."""
-    return False
+    """Whether the current device has Tensor Cores for TF32. They are used where a program allows it
+    (cairn.set_float32_matmul_precision)."""
+    return is_available() and get_device_capability()[0] >= 8
 
 
 def can_device_access_peer(device: _Device, peer_device: _Device) -> bool:

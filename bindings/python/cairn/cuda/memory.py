@@ -63,19 +63,23 @@ def memory_stats_as_nested_dict(device: _Device = None) -> dict[str, Any]:
     """memory_stats() as dicts in dicts; empty where there is no device."""
     if not is_available():
         return {}
-    place = f"cuda:{_index(device)}"
+    index = _index(device)
+    place = f"cuda:{index}"
     counted = _C._device_memory_stats(place)
+    begun = _begun.get(index) or {of: [(0, 0, 0)] * len(_KINDS) for of in counted}
+    since = {name: counted[name] - (begun[name] if index in _begun else 0) for name in ("retries", "failures")}
     stats: dict[str, Any] = {}
     for name, of in _COUNTED.items():
-        stats[name] = {kind: {"current": now, "peak": peak, "allocated": total, "freed": total - now}
-                       for kind, (now, peak, total) in zip(_KINDS, counted[of])}
+        stats[name] = {kind: {"current": now, "peak": peak, "allocated": total - all_then,
+                              "freed": total - now - (all_then - then)}
+                       for kind, (now, peak, total), (then, _, all_then) in zip(_KINDS, counted[of], begun[of])}
     for name, of in (("inactive_split", "gaps"), ("inactive_split_bytes", "gap_bytes")):
         stats[name] = {kind: {"current": now} for kind, now in zip(_KINDS, counted[of])}
     held = _C._device_memory(place)
     stats["allocated_bytes"]["all"].update(current=held["allocated"], peak=held["peak"])
-    _, _, segments = counted["segments"][0]
-    stats.update(num_alloc_retries=counted["retries"], num_ooms=counted["failures"], num_device_alloc=segments,
-                 num_device_free=segments - counted["segments"][0][0], max_split_size=-1)
+    segments = stats["segment"]["all"]
+    stats.update(num_alloc_retries=since["retries"], num_ooms=since["failures"],
+                 num_device_alloc=segments["allocated"], num_device_free=segments["freed"], max_split_size=-1)
     return stats
 
 
@@ -120,8 +124,10 @@ def reset_peak_memory_stats(device: _Device = None) -> None:
 reset_max_memory_allocated = reset_max_memory_cached = reset_peak_memory_stats
 
 
-def reset_accumulated_memory_stats(device: _Device = None) -> None:  # unused: device (nothing is added up)
-    """Nothing is added up over time, so nothing starts again."""
+def reset_accumulated_memory_stats(device: _Device = None) -> None:
+    """Lets what memory_stats() adds up (allocated, freed, and how often memory ran out) start again from 0."""
+    if is_available():
+        _begun[_index(device)] = _C._device_memory_stats(f"cuda:{_index(device)}")
 
 
 def empty_cache() -> None:
@@ -153,3 +159,4 @@ def get_per_process_memory_fraction(device: _Device = None) -> float:
 
 
 _fractions: dict[int, float] = {}
+_begun: dict[int, dict[str, Any]] = {}  # by device: what was counted when sums were to start again

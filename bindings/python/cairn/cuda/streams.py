@@ -12,8 +12,8 @@ from .. import _C, _streams
 from .._arguments import refused
 from ._devices import _Device, _index
 
-__all__ = ["Event", "ExternalStream", "Stream", "StreamContext", "current_stream", "default_stream", "set_stream",
-           "stream"]
+__all__ = ["Event", "ExternalStream", "Stream", "StreamContext", "current_stream", "default_stream",
+           "get_stream_from_external", "set_stream", "stream"]
 
 
 def _device(device: _Device) -> _C.device:
@@ -32,9 +32,21 @@ class Stream(_streams.Stream):
         return self.device.index or 0
 
     @property
+    def stream_id(self) -> int:
+        """A number that no other stream of its device has: cuda_stream."""
+        return self.cuda_stream
+
+    @property
     def cuda_stream(self) -> int:
         """The address of the CUstream."""
         return self._handle()
+
+    native_handle = cuda_stream
+
+    @property
+    def device_type(self) -> str:
+        """"cuda"."""
+        return self.device.type
 
     def record_event(self, event: Any = None) -> Any:
         """An event that stands for the work in it so far."""
@@ -63,6 +75,11 @@ class Event(_streams.Event):
 
     def _current(self) -> _streams.Stream:
         return _streams.current(_device(self.device), Stream)
+
+
+def get_stream_from_external(data_ptr: int, device: _Device = None) -> ExternalStream:
+    """The stream of that address, where it is the one in use: see ExternalStream."""
+    return ExternalStream(data_ptr, device)
 
 
 def current_stream(device: _Device = None) -> Any:
