@@ -491,6 +491,9 @@
 #define cn_linalg_vector_norm(...) \
   cn_linalg_vector_norm_with(CN_HEAD(__VA_ARGS__, ), \
       CN_OPTS(cn_linalg_vector_norm_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_linear_cross_entropy(input, linear_weight, ...) \
+  cn_linear_cross_entropy_with(input, linear_weight, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_linear_cross_entropy_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_linspace(start, end, ...) \
   cn_linspace_with(start, end, CN_HEAD(__VA_ARGS__, ), \
       CN_OPTS(cn_linspace_opts, CN_TAIL(__VA_ARGS__, )))

@@ -2345,6 +2345,22 @@ CN_API cn_tensor *cn_linalg_vector_norm_with(cn_tensor *input,
  * bias may be NULL. */
 CN_API cn_tensor *cn_linear(cn_tensor *input, cn_tensor *weight, cn_tensor *bias);
 
+typedef struct cn_linear_cross_entropy_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  cn_tensor *linear_bias; /* Tensor?, default None */
+  cn_tensor *weight; /* Tensor?, default None */
+  const char *reduction; /* str, default 'mean' */
+  int64_t ignore_index; /* int, default -100; CN_ZERO for 0 */
+  double label_smoothing; /* float, default 0.0 */
+} cn_linear_cross_entropy_opts;
+/* cross_entropy of linear(input, linear_weight, linear_bias) with target. Of more than 4,096
+ * rows with plain classes, reduced, scores are made and used up some rows at a time, gradients
+ * with them. */
+CN_API cn_tensor *cn_linear_cross_entropy_with(cn_tensor *input, cn_tensor *linear_weight,
+                                               cn_tensor *target,
+                                               const cn_linear_cross_entropy_opts *opts);
+
 typedef struct cn_linspace_opts {
   size_t size;
   const struct cn_guard *guard;

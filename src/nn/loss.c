@@ -134,13 +134,17 @@ static int linear_cross_entropy_init(cn_module *m, const cn_value *a)
 
 static cn_tensor *linear_cross_entropy(cn_module *m, const cn_value *a, cn_tensor *const *x)
 {
-  int64_t shape[CN_MAX_DIMS] = {a[L_CLASSES].u.i};
+  int64_t shape[CN_MAX_DIMS] = {a[L_CLASSES].u.i}, ignore = a[L_IGNORE].tag == CN_V_INT ? option_int(&a[L_IGNORE]) : 0;
+  const cn_module *linear = cn_module_child(m, 0);
+  if (!a[L_OUT].n) /* of many rows not all scores at once */
+    return cn_linear_cross_entropy(x[0], cn_module_slot(linear, 0), x[1], .linear_bias = cn_module_slot(linear, 1),
+                                   .weight = cn_module_slot(m, 0), .reduction = a[L_REDUCTION].u.s,
+                                   .ignore_index = ignore, .label_smoothing = cni_option(a[L_SMOOTHING].u.f));
   for (int i = 0; i < a[L_OUT].n; i++) shape[i + 1] = a[L_OUT].u.is[i];
   cn_tensor *scores = cn_forward(cn_module_child(m, 0), x[0]);
-  if (scores && a[L_OUT].n) scores = cn_unflatten(scores, -1, shape, (size_t)a[L_OUT].n + 1); /* (N, C, d, ...) */
+  if (scores) scores = cn_unflatten(scores, -1, shape, (size_t)a[L_OUT].n + 1); /* (N, C, d, ...) */
   return cn_cross_entropy(scores, x[1], .weight = cn_module_slot(m, 0), .reduction = a[L_REDUCTION].u.s,
-                          .ignore_index = a[L_IGNORE].tag == CN_V_INT ? option_int(&a[L_IGNORE]) : 0,
-                          .label_smoothing = cni_option(a[L_SMOOTHING].u.f));
+                          .ignore_index = ignore, .label_smoothing = cni_option(a[L_SMOOTHING].u.f));
 }
 
 static void linear_cross_entropy_print(const cn_module *m, cn_text *t)

@@ -359,6 +359,8 @@ const char *const cni_op_names[] = {
     "linalg_vecdot",
     "linalg_vector_norm",
     "linear",
+    "linear_cross_entropy",
+    "linear_cross_entropy_rows",
     "linear_gelu",
     "linear_step",
     "linspace",
@@ -1177,6 +1179,12 @@ const char *const cni_op_docs[] = {
     "Norm of order ord: (sum |x|^ord)^(1/ord); the number of non-zeros for 0, the largest or "
     "smallest |x| for inf and -inf.",
     "input x weight^T + bias: (..., k) with weight (n, k) and bias (n) gives (..., n).",
+    "cross_entropy of linear(input, linear_weight, linear_bias) with target. Of more than 4,096 "
+    "rows with plain classes, reduced, scores are made and used up some rows at a time, gradients"
+    " with them.",
+    "linear_cross_entropy of input (N, n) and classes (N) with 'mean' or 'sum', some rows at a "
+    "time, and the gradients of a 'sum' (those whose wanted is 0 come back empty) with what "
+    "'mean' multiplies them by. Gradients flow through loss only.",
     "gelu, in its tanh form, of linear, and linear's result, or nothing without keep: graphs are "
     "rewritten to it where a device's product does both.",
     "linear(normed input, weight, bias), then its activation (none, gelu, gelu_tanh, relu, silu),"
@@ -6173,6 +6181,42 @@ cn_tensor *cn_linear(cn_tensor *input, cn_tensor *weight, cn_tensor *bias)
 {
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(weight), cn_v_tensor(bias)};
   return cni_apply1(CNI_OP_linear, args, 3, NULL);
+}
+
+cn_tensor *cn_linear_cross_entropy_with(cn_tensor *input, cn_tensor *linear_weight,
+                                        cn_tensor *target, const cn_linear_cross_entropy_opts *opts)
+{
+  cn_linear_cross_entropy_opts room;
+  const cn_linear_cross_entropy_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "linear_cross_entropy");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(linear_weight), cn_v_tensor(target),
+                     cn_v_tensor(o->linear_bias), cn_v_tensor(o->weight),
+                     cn_v_str(o->reduction ? o->reduction : "mean"),
+                     cn_v_int(cn_opt_int(o->ignore_index, -100)),
+                     cn_v_float(cn_opt_float(o->label_smoothing, 0.0))};
+  return cni_apply1(CNI_OP_linear_cross_entropy, args, 8, NULL);
+}
+
+int cn_linear_cross_entropy_rows(cn_tensor **loss, cn_tensor **grad_input, cn_tensor **grad_weight,
+                                 cn_tensor **grad_bias, cn_tensor **share, cn_tensor *input,
+                                 cn_tensor *linear_weight, cn_tensor *target,
+                                 cn_tensor *linear_bias, int64_t ignore_index,
+                                 const char *reduction, int64_t rows, const int64_t *wanted,
+                                 size_t nwanted)
+{
+  cn_tensor *results[5] = {NULL};
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(linear_weight), cn_v_tensor(target),
+                     cn_v_tensor(linear_bias), cn_v_int(ignore_index), cn_v_str(reduction),
+                     cn_v_int(rows), cn_v_ints(wanted, nwanted)};
+  int status = cni_applyn(CNI_OP_linear_cross_entropy_rows, args, 8, results, 5);
+  if (loss) *loss = results[0];
+  if (grad_input) *grad_input = results[1];
+  if (grad_weight) *grad_weight = results[2];
+  if (grad_bias) *grad_bias = results[3];
+  if (share) *share = results[4];
+  return status;
 }
 
 int cn_linear_gelu(cn_tensor **output, cn_tensor **pre, cn_tensor *input, cn_tensor *weight,

@@ -351,6 +351,8 @@ enum cni_op_id {
   CNI_OP_linalg_vecdot,
   CNI_OP_linalg_vector_norm,
   CNI_OP_linear,
+  CNI_OP_linear_cross_entropy,
+  CNI_OP_linear_cross_entropy_rows,
   CNI_OP_linear_gelu,
   CNI_OP_linear_step,
   CNI_OP_linspace,

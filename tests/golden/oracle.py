@@ -59,6 +59,19 @@ def cross_entropy_rows(input, target, ignore_index, reduction, wide=False):
     return F.cross_entropy(scores, target, ignore_index=ignore_index, reduction=reduction), input.logsumexp(1)
 
 
+def linear_cross_entropy_rows(input, linear_weight, target, linear_bias, ignore_index, reduction, rows, wanted):
+    """The gradients of the sum are results, too; `rows` at a time says nothing about them."""
+    leaves = [t if t is None else t.detach().requires_grad_() for t in (input, linear_weight, linear_bias)]
+    with torch.enable_grad():
+        total = F.cross_entropy(F.linear(*leaves), target, ignore_index=ignore_index, reduction="sum")
+        made = [torch.autograd.grad(total, t, retain_graph=True)[0] if want else torch.empty(0, dtype=input.dtype)
+                for t, want in zip(leaves, wanted)]
+    loss = F.cross_entropy(F.linear(input, linear_weight, linear_bias), target, ignore_index=ignore_index,
+                           reduction=reduction)
+    share = 1 / (target != ignore_index).sum().to(input.dtype) if reduction == "mean" else torch.ones([]).to(input)
+    return loss, *made, share
+
+
 def cross_entropy_rows_grad(grad, input, target, lse, ignore_index, reduction):
     keep = (target != ignore_index).to(input.dtype)
     share = grad * keep / (keep.sum() if reduction == "mean" else 1)
@@ -562,6 +575,7 @@ SPECIAL = {
         lambda x: F.adaptive_avg_pool2d(x, list(grad.shape[-2:])))(grad, input_size),
     "avg_pool2d_backward": backward_of(F.avg_pool2d),
     "cross_entropy_rows": cross_entropy_rows,
+    "linear_cross_entropy_rows": linear_cross_entropy_rows,
     "cross_entropy_rows_grad": cross_entropy_rows_grad,
     "log_softmax_backward": lambda grad, output, dim: grad - output.exp() * grad.sum(dim, keepdim=True),
     "max_pool2d_backward": max_pool2d_backward,

@@ -68,6 +68,7 @@ static const struct {
   {"gradcheck", "var_mean", "one element has no variance", "[1])"},
   {"gradcheck", "std_mean", "one element has no variance", "[1])"},
   {"gradcheck", "native_layer_norm", "gradients flow through its first result only", NULL},
+  {"gradcheck", "linear_cross_entropy_rows", "gradients flow through its first result only", NULL},
   {"gradcheck", "native_rms_norm", "gradients flow through its first result only", NULL},
   {"gradcheck", "native_batch_norm", "gradients flow through its first result only", NULL},
   {"gradcheck", "native_group_norm", "gradients flow through its first result only", NULL},

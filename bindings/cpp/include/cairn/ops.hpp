@@ -1184,6 +1184,19 @@ struct LinearOptions {
 
   Tensor bias_;
 };
+struct LinearCrossEntropyOptions {
+  LinearCrossEntropyOptions &linear_bias(const Tensor &value) { linear_bias_ = value; return *this; }
+  LinearCrossEntropyOptions &weight(const Tensor &value) { weight_ = value; return *this; }
+  LinearCrossEntropyOptions &reduction(Text value) { reduction_ = value; return *this; }
+  LinearCrossEntropyOptions &ignore_index(int64_t value) { ignore_index_ = value; return *this; }
+  LinearCrossEntropyOptions &label_smoothing(double value) { label_smoothing_ = value; return *this; }
+
+  Tensor linear_bias_;
+  Tensor weight_;
+  KeptText reduction_ = "mean";
+  int64_t ignore_index_ = -100;
+  double label_smoothing_ = 0;
+};
 struct LocalResponseNormOptions {
   LocalResponseNormOptions &alpha(double value) { alpha_ = value; return *this; }
   LocalResponseNormOptions &beta(double value) { beta_ = value; return *this; }
@@ -4843,6 +4856,31 @@ inline Tensor linear(const Tensor &input, const Tensor &weight, const Tensor &bi
 inline Tensor linear(const Tensor &input, const Tensor &weight, const LinearOptions &options)
 {
   return cn::linear(input, weight, options.bias_);
+}
+/* cross_entropy of linear(input, linear_weight, linear_bias) with target. Of more than 4,096 rows with plain
+ * classes, reduced, scores are made and used up some rows at a time, gradients with them. */
+inline Tensor linear_cross_entropy(const Tensor &input, const Tensor &linear_weight, const Tensor &target,
+                                   const Tensor &linear_bias = {}, const Tensor &weight = {},
+                                   Text reduction = "mean", int64_t ignore_index = -100, double label_smoothing = 0)
+{
+  static const cn_op *const op = detail::find_op("linear_cross_entropy");
+  const cn_value args[] = {detail::v(input), detail::v(linear_weight), detail::v(target), detail::v(linear_bias),
+                           detail::v(weight), detail::v(reduction), detail::v(ignore_index),
+                           detail::v(label_smoothing)};
+  return detail::call(op, args, 8);
+}
+inline Tensor linear_cross_entropy(const Tensor &input, const Tensor &linear_weight, const Tensor &target,
+                                   const LinearCrossEntropyOptions &options)
+{
+  return cn::linear_cross_entropy(input, linear_weight, target, options.linear_bias_, options.weight_,
+                                options.reduction_, options.ignore_index_, options.label_smoothing_);
+}
+inline Tensor linear_cross_entropy(const Tensor &input, const Tensor &linear_weight, const Tensor &target,
+                                   const Tensor &linear_bias, const Tensor &weight,
+                                   const LinearCrossEntropyOptions &options)
+{
+  return cn::linear_cross_entropy(input, linear_weight, target, linear_bias, weight, options.reduction_,
+                                options.ignore_index_, options.label_smoothing_);
 }
 /* steps evenly spaced numbers from start to end, both included. */
 inline Tensor linspace(const Scalar &start, const Scalar &end, int64_t steps, const TensorOptions &options = {})

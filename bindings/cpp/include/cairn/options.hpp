@@ -184,6 +184,7 @@ struct LinalgTensorsolveOptions;
 struct LinalgVanderOptions;
 struct LinalgVecdotOptions;
 struct LinalgVectorNormOptions;
+struct LinearCrossEntropyOptions;
 struct LinearOptions;
 struct LocalResponseNormOptions;
 struct LogNormalOptions;

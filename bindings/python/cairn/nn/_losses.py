@@ -2,13 +2,15 @@
 from __future__ import annotations
 
 import builtins
-from typing import Callable, Sequence
+from typing import Any, Callable, Sequence
 
 from .. import _C
+from .._arguments import only_speed
 from .._tensor import Tensor
 
-__all__ = ["mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "kl_div", "cross_entropy", "nll_loss",
-           "binary_cross_entropy", "binary_cross_entropy_with_logits", "poisson_nll_loss", "gaussian_nll_loss",
+__all__ = ["mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "kl_div", "cross_entropy",
+           "linear_cross_entropy", "nll_loss", "binary_cross_entropy",
+           "binary_cross_entropy_with_logits", "poisson_nll_loss", "gaussian_nll_loss",
            "hinge_embedding_loss", "margin_ranking_loss", "cosine_embedding_loss", "soft_margin_loss",
            "multi_margin_loss", "multilabel_margin_loss", "multilabel_soft_margin_loss", "triplet_margin_loss",
            "triplet_margin_with_distance_loss", "ctc_loss"]
@@ -75,6 +77,25 @@ def cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None,
     """Cross entropy of scores and class numbers, or probabilities."""
     return _C.cross_entropy(input, target, weight, ignore_index, _reduction(size_average, reduce, reduction),
                             label_smoothing)
+
+
+def linear_cross_entropy(input: Tensor, linear_weight: Tensor, target: Tensor, *, linear_bias: Tensor | None = None,
+                         weight: Tensor | None = None, reduction: str = "mean",
+                         ignore_index: builtins.int | None = None, label_smoothing: builtins.float = 0.0,
+                         options: Any = None) -> Tensor:
+    """cross_entropy of the scores that a linear layer gives. Of many rows with plain classes no more than 4,096 rows of
+    scores are there at a time; options, which choose such parts in torch, change nothing."""
+    only_speed("linear_cross_entropy", options=options)
+    ignored = -100 if ignore_index is None else ignore_index
+    if linear_weight.ndim == 2:
+        return _C.linear_cross_entropy(input, linear_weight, target, linear_bias=linear_bias, weight=weight,
+                                       reduction=_reduction(None, None, reduction), ignore_index=ignored,
+                                       label_smoothing=label_smoothing)
+    outer = linear_weight.shape[:-1]
+    scores = _C.linear(input, linear_weight.reshape(-1, linear_weight.shape[-1]),
+                       None if linear_bias is None else linear_bias.reshape(-1))
+    return cross_entropy(scores.reshape(*input.shape[:-1], *outer), target, weight, ignore_index=ignored,
+                         reduction=reduction, label_smoothing=label_smoothing)
 
 
 def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: builtins.bool | None = None,
