@@ -263,7 +263,7 @@ class Devices(Case):
         self.warns(lambda: (setattr(cudnn, "enabled", False), setattr(cudnn, "enabled", True)), "enabled")
         with self.assertRaises(AttributeError):
             cuda.matmul.alow_tf32 = True
-        self.warns(lambda: (cuda.enable_flash_sdp(False), cuda.enable_flash_sdp(True)), "flash")
+        self.warns(lambda: (cuda.preferred_blas_library("cublas"), cuda.preferred_blas_library("default")), "blas")
         self.warns(lambda: cairn.set_num_interop_threads(4), "set_num_interop_threads")
         cairn.set_num_interop_threads(1)
         self.assertFalse(cairn.set_flush_denormal(True))
