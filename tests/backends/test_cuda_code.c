@@ -128,7 +128,6 @@ static const struct variant {
     {{.file = "decoder_attend.cu", .types = {CN_F32}, .number = 128, .form = DECODER(8, 4, 8)}, 255},
     {{.file = "decoder_feed.cu", .types = {CN_BF16}, .number = 24, .form = DECODER(8, 0, 3)}, 128},
     {{.file = "decoder_feed.cu", .types = {CN_F16}, .number = 40, .form = DECODER(8, 1, 8)}, 255},
-    {{.file = "decoder_end.cu", .types = {CN_F32}}, 128},
     {{.file = "choose_token.cu", .types = {CN_BF16}, .threads = 1024}, 64},
     {{.file = "norm.cu", .types = {CN_BF16, CN_BF16, CN_BF16, CN_BF16}, .op = "layer", .number = 3, .threads = 128,
       .form = AHEAD + LEARNS + 7},

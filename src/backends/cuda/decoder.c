@@ -2,8 +2,7 @@
  *
  * Place in the flow: the kernel of decoder_step. What such a layer takes is not its arithmetic but how often kernels wait
  * for one another, so it is two launches (kernels/decoder_attend.cu, decoder_feed.cu) where its weights fit into the
- * shared memory of all blocks, each of which adds up what the one before has made in parts; decoder_end.cu does that
- * behind the last. Otherwise the launches are those of decode.c. Invariant: sizes of shared memory are those that the
+ * shared memory of all blocks, and those of decode.c otherwise. Invariant: sizes of shared memory are those that the
  * kernels make of their numbers. */
 #include <math.h>
 #include <string.h>
@@ -23,18 +22,13 @@ enum { NORM_WORD = WEIGHTS + 1, EPS, ACTIVATION, SCALES, STEADY };
 typedef struct norm_weights {
   const void *w, *b;
 } norm_weights;
-typedef struct row_parts {
-  const void *x, *parts, *bias;
-  void *to;
-  int64_t n;
-} row_parts;
 typedef struct attend_job {
-  row_parts row;
+  const void *x;
   norm_weights norm;
   const void *q, *k, *v, *out, *q_bias, *k_bias, *v_bias;
   void *keys, *values;
   const void *position, *cosines, *sines;
-  void *parts;
+  void *parts, *turns;
   int64_t length;
   int32_t width, kind;
   float eps, scale;
@@ -42,18 +36,14 @@ typedef struct attend_job {
   cni_cuda_slot fault;
 } attend_job;
 typedef struct feed_job {
-  row_parts row;
+  const void *x, *parts, *out_bias;
   norm_weights norm;
-  const void *gate, *up, *down, *gate_bias, *up_bias;
-  void *sums;
-  int32_t width, inner, kind, act;
+  const void *gate, *up, *down, *gate_bias, *up_bias, *down_bias;
+  void *sums, *turns, *y;
+  int32_t width, inner, heads, kind, act;
   float eps;
-  int32_t steady;
+  int32_t steady, unused;
 } feed_job;
-typedef struct end_job {
-  row_parts row;
-  int64_t width;
-} end_job;
 
 /* What the layers are, in numbers. */
 typedef struct decoder {
@@ -143,9 +133,9 @@ static int64_t attend_shared(const decoder *l, const plan *p)
   int64_t lines = (l->share + 2) * l->head, own = lines / p->cluster, units = parts(own, 8), packs = l->head / l->vector;
   int64_t lanes = lanes_of(packs), each = parts(packs, lanes), ahead = each > 1 ? 2 : 4;
   int64_t deep = parts(l->share * packs, 4), rounds = parts(l->width / p->cluster, WARPS * UNITS_OUT * 8);
-  int64_t joined = 4 * l->width + p->cluster * l->share * (l->head / 4 + 1) * 16, seen = l->share * WARPS * (l->head + 2) * 4;
+  int64_t joined = p->cluster * l->share * (l->head / 4 + 1) * 16, seen = l->share * WARPS * (l->head + 2) * 4;
   int64_t row = (WARPS * 4 * p->blocks + 4 * deep) * PACK, sums = WARPS * (4 + units * 8) * 4;
-  return 32 + joined + (lines + own) * l->size + row + sums + seen +
+  return 16 + joined + (lines + own) * l->size + row + sums + seen +
          (units * p->blocks + rounds * UNITS_OUT * deep + ahead * 2 * each) * THREADS * PACK;
 }
 
@@ -154,7 +144,7 @@ static int64_t feed_shared(const decoder *l, const plan *p)
   int64_t weights = l->gated ? 2 : 1, units = parts(p->inner, 8), deep = parts(p->inner / l->vector, 4);
   int64_t rounds = parts(l->width, WARPS * UNITS_DOWN * 8), sums = WARPS * (weights * units * 8 + 4 + UNITS_DOWN * 8) * 4;
   int64_t row = (WARPS * 4 * p->blocks + 4 * deep) * PACK;
-  return 16 + 8 * l->width + sums + row + (weights * units * p->blocks + rounds * UNITS_DOWN * deep) * THREADS * PACK;
+  return 32 + 8 * l->width + sums + row + (weights * units * p->blocks + rounds * UNITS_DOWN * deep) * THREADS * PACK;
 }
 
 /* Blocks that run at once share the columns in between. Clusters lie within a part of the device, so that some units are
@@ -193,65 +183,60 @@ static int launch(const decoder *l, const plan *p, const char *file, const char 
   return cni_cuda_run(l->d, l->name, &code, grid, job);
 }
 
-/* Memory between the launches. */
+/* Between the launches: parts of heads and of clusters (float32), and whose turn it is to add those up. */
 typedef struct room {
-  char *parts, *sums; /* of heads, and of clusters: float32 */
-  char *row, *middle; /* in front of a layer, and between its halves */
+  char *parts, *sums, *turns;
 } room;
 
-static int run_attend(const decoder *l, const plan *p, const room *m, int64_t n)
+static int run_attend(const decoder *l, const plan *p, const room *m, int64_t n, const void *x)
 {
-  row_parts row = {.x = given(l, INPUT)};
-  if (n) row = (row_parts){m->middle, m->sums, weight(l, n - 1, DOWN + 1), m->row, p->clusters};
-  attend_job j = {.row = row, .norm = {weight(l, n, NORM), weight(l, n, NORM + 1)}, .q = weight(l, n, Q),
+  attend_job j = {.x = x, .norm = {weight(l, n, NORM), weight(l, n, NORM + 1)}, .q = weight(l, n, Q),
                   .k = weight(l, n, K), .v = weight(l, n, V), .out = weight(l, n, OUT), .q_bias = weight(l, n, Q + 1),
                   .k_bias = weight(l, n, K + 1), .v_bias = weight(l, n, V + 1), .keys = cache_of(l, KEYS, n),
                   .values = cache_of(l, VALUES, n), .position = given(l, POSITION), .cosines = given(l, COSINES),
-                  .sines = given(l, SINES), .parts = m->parts, .length = l->length, .width = (int32_t)l->width,
-                  .kind = l->norm, .eps = l->eps, .scale = scale_of(l, n), .steady = l->steady,
-                  .fault = cni_cuda_slot_for(l->d, l->name)};
+                  .sines = given(l, SINES), .parts = m->parts, .turns = m->turns, .length = l->length,
+                  .width = (int32_t)l->width, .kind = l->norm, .eps = l->eps, .scale = scale_of(l, n),
+                  .steady = l->steady, .fault = cni_cuda_slot_for(l->d, l->name)};
   return launch(l, p, "decoder_attend.cu", "decoder_attend", l->head, l->share, p->cluster, l->key_heads,
                 p->attend_shared, &j);
 }
 
-static int run_feed(const decoder *l, const plan *p, const room *m, int64_t n)
+static int run_feed(const decoder *l, const plan *p, const room *m, int64_t n, const void *x, void *y)
 {
-  row_parts row = {n ? m->row : given(l, INPUT), m->parts, weight(l, n, OUT + 1), m->middle, l->key_heads};
-  feed_job j = {.row = row, .norm = {weight(l, n, FEED_NORM), weight(l, n, FEED_NORM + 1)}, .gate = weight(l, n, GATE),
+  feed_job j = {.x = x, .parts = m->parts, .out_bias = weight(l, n, OUT + 1),
+                .norm = {weight(l, n, FEED_NORM), weight(l, n, FEED_NORM + 1)}, .gate = weight(l, n, GATE),
                 .up = weight(l, n, UP), .down = weight(l, n, DOWN), .gate_bias = weight(l, n, GATE + 1),
-                .up_bias = weight(l, n, UP + 1), .sums = m->sums, .width = (int32_t)l->width,
-                .inner = (int32_t)l->inner, .kind = l->norm, .act = l->activation, .eps = l->eps,
+                .up_bias = weight(l, n, UP + 1), .down_bias = weight(l, n, DOWN + 1), .sums = m->sums,
+                .turns = m->turns, .y = y, .width = (int32_t)l->width, .inner = (int32_t)l->inner,
+                .heads = (int32_t)l->key_heads, .kind = l->norm, .act = l->activation, .eps = l->eps,
                 .steady = l->steady};
   return launch(l, p, "decoder_feed.cu", "decoder_feed", p->inner, l->gated, p->feed_cluster, p->clusters,
                 p->feed_shared, &j);
 }
 
-static int run_end(const decoder *l, const plan *p, const room *m)
-{
-  end_job j = {{m->middle, m->sums, weight(l, l->layers - 1, DOWN + 1), cn_desc_of(l->c->out[OUTPUT])->data,
-                p->clusters}, l->width};
-  cni_cuda_code code = {.file = "decoder_end.cu", .entry = "decoder_end", .types = {l->dtype}, .threads = THREADS};
-  return cni_cuda_run(l->d, l->name, &code,
-                      (cni_cuda_grid){.x = 1, .y = 1, .threads = THREADS, .shared = (size_t)(4 * l->width),
-                                      .early = true}, &j);
-}
-
 static int64_t packed(const decoder *l, int64_t n) { return parts(n * l->size, PACK) * PACK; }
+
+/* Where layer n's result goes: `rows` has room for two of them. */
+static char *result_of(const decoder *l, char *rows, int64_t n)
+{
+  return n == l->layers - 1 ? cn_desc_of(l->c->out[OUTPUT])->data : rows + n % 2 * packed(l, l->width);
+}
 
 static int run_at_once(const decoder *l, const plan *p)
 {
-  int64_t parts_bytes = 4 * l->key_heads * l->width, sums_bytes = 4 * p->clusters * l->width;
-  size_t bytes = (size_t)(parts_bytes + sums_bytes + 2 * packed(l, l->width));
+  int64_t heads = 4 * l->key_heads * l->width, clusters = 4 * p->clusters * l->width;
+  size_t bytes = (size_t)(heads + clusters + 4 * CLUSTER_MOST + 2 * packed(l, l->width));
   char *memory = cni_cuda_scratch(l->d, l->name, bytes);
   if (!memory) return CN_ERR_MEMORY;
-  room m = {.parts = memory, .sums = memory + parts_bytes, .row = memory + parts_bytes + sums_bytes};
-  m.middle = m.row + packed(l, l->width);
+  room m = {.parts = memory, .sums = memory + heads, .turns = memory + heads + clusters};
+  const char *x = given(l, INPUT);
   int status = CN_OK;
   for (int64_t n = 0; n < l->layers && !status; n++) {
-    status = run_attend(l, p, &m, n);
-    if (!status) status = run_feed(l, p, &m, n);
+    char *y = result_of(l, m.turns + 4 * CLUSTER_MOST, n);
+    status = run_attend(l, p, &m, n, x);
+    if (!status) status = run_feed(l, p, &m, n, x, y);
+    x = y;
   }
-  if (!status) status = run_end(l, p, &m);
   cni_cuda_free(l->d, memory, bytes);
   return status;
 }
@@ -351,7 +336,7 @@ static int run_by_parts(const decoder *l)
   p.inner = p.middle + row, p.gate = p.inner + inner;
   int status = CN_OK;
   for (; p.n < l->layers && !status; p.n++, p.x = p.y) {
-    p.y = p.n == l->layers - 1 ? cn_desc_of(l->c->out[OUTPUT])->data : p.gate + inner + p.n % 2 * row;
+    p.y = result_of(l, p.gate + inner, p.n);
     status = attend_by_parts(l, &p);
     if (!status) status = feed_by_parts(l, &p);
   }

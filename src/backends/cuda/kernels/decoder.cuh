@@ -1,10 +1,11 @@
 /* decoder.cuh: what the two halves of a decoder's layer (decoder_attend.cu, decoder_feed.cu) share: a row behind its norm,
- * products of rows of weights with it, and a row of which the kernel before has made parts.
+ * products of rows of weights with it, and sums of which each cluster, or each head, has made a part.
  *
  * Weights go in units of 8 rows, of which four threads have one: of 4 packs beside each other each has its own. Whoever
  * asks for a weight multiplies it, so that nobody waits for others' copies; 16-bit floats are multiplied by Tensor Cores,
  * whose order of columns does not matter. The columns of a long row are dealt out to the warps (BLOCKS times 4 packs
  * each), whose sums meet in shared memory. Invariant: what lies beyond a row is zero in both factors. */
+enum { TURNS = 8 }; /* as many as a cluster may have blocks */
 enum { BLOCKS = FORM >> 8 & 15, WARPS = THREADS / 32, WARP_PACKS = 4 * BLOCKS, LOW = sizeof(T0) == 2 };
 #define WARP ((int)(threadIdx.x >> 5))
 #define UNIT_ROW (LANE >> 2) /* of a unit, this thread's */
@@ -143,54 +144,47 @@ template <int UNITS> FN f32 sum_of_warps(const f32 *sums, int row)
   return sum;
 }
 
-/* ---- a row and what is added to it ---- */
+/* ---- sums of parts ---- */
 
-FN words as_words(f32 a, f32 b, f32 c, f32 d)
+/* 16 bytes that other blocks of this launch may have written. */
+FN words read_fresh(const void *from)
 {
-  return words{{__float_as_uint(a), __float_as_uint(b), __float_as_uint(c), __float_as_uint(d)}};
+#ifdef CN_SIMT
+  return *(const words *)from;
+#else
+  words v;
+  asm volatile("ld.global.cg.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v.v[0]), "=r"(v.v[1]), "=r"(v.v[2]), "=r"(v.v[3])
+               : "l"(from));
+  return v;
+#endif
 }
 
-/* What the kernel before this one has made in parts: a row is x, and the sum of all parts and the bias. */
-struct row_parts {
-  const T0 *x;      /* (width) */
-  const f32 *parts; /* (n, width) */
-  const T0 *bias;   /* (width), or NULL */
-  T0 *to;           /* (width): where the row goes, too; NULL: nowhere */
-  i64 n;            /* 0: the row is x */
-};
-
-/* Four columns of a block's slice of the row are a team's: of CLUSTER lanes, which add up parts together. Long rows have
- * several rounds. */
-#define TEAM_LANE ((int)threadIdx.x % CLUSTER)
-FN int team_of(int round) { return (round * THREADS + (int)threadIdx.x) / CLUSTER; }
-
-/* Four elements that begin at a multiple of four. */
-FN void read_four(f32 *to, const T0 *x, int column) { unpack(to, *(const pack<T0, 4> *)(x + column)); }
-
-/* The bias at the team's columns in the first round, asked for before it is needed. */
-FN pack<T0, 4> ask_bias(const row_parts &r, int rank, int slice)
+/* What this thread has written is there for whoever sees what it writes from now on; likewise reads. */
+FN void publish()
 {
-  const T0 *bias = r.n && team_of(0) < slice / 4 ? r.bias : 0;
-  return bias ? *(const pack<T0, 4> *)(bias + rank * slice + team_of(0) * 4) : pack<T0, 4>{};
+#ifndef CN_SIMT
+  asm volatile("fence.acq_rel.gpu;" ::: "memory");
+#endif
 }
 
-/* The sum over the parts of four columns, to each lane of a team, which is there or not; its order depends on n alone. */
-FN void part_sums(f32 *sum, const row_parts &r, int width, int column, bool there)
+/* The sum over n parts (n, width) of four columns, to each of the CLUSTER lanes that add them up together; `there` is
+ * the same for these lanes. Its order depends on n alone. */
+FN void part_sums(f32 *sum, const f32 *parts, i64 width, int n, int member, bool there)
 {
-  enum { AT_ONCE = CLUSTER > 1 ? 2 : 16 };
+  enum { AT_ONCE = 2 };
 #pragma unroll
   for (int i = 0; i < 4; i++) sum[i] = 0;
 #pragma unroll 1
-  for (int k = there ? TEAM_LANE : (int)r.n; k < r.n; k += AT_ONCE * CLUSTER) {
-    pack<f32, 4> w[AT_ONCE];
+  for (int k = there ? member : n; k < n; k += AT_ONCE * CLUSTER) {
+    words w[AT_ONCE] = {};
 #pragma unroll
     for (int j = 0; j < AT_ONCE; j++)
-      w[j] = k + j * CLUSTER < r.n ? *(const pack<f32, 4> *)(r.parts + (i64)(k + j * CLUSTER) * width + column)
-                                   : pack<f32, 4>{};
+      if (k + j * CLUSTER < n) w[j] = read_fresh(parts + (k + j * CLUSTER) * width);
 #pragma unroll
     for (int j = 0; j < AT_ONCE; j++)
 #pragma unroll
-      for (int i = 0; i < 4; i++) sum[i] += w[j].v[i];
+      for (int i = 0; i < 4; i++) sum[i] += __uint_as_float(w[j].v[i]);
   }
 #pragma unroll
   for (int m = 1; m < CLUSTER; m <<= 1)
@@ -198,35 +192,14 @@ FN void part_sums(f32 *sum, const row_parts &r, int width, int column, bool ther
     for (int i = 0; i < 4; i++) sum[i] += __shfl_xor_sync(FULL, sum[i], m);
 }
 
-/* Each block makes a slice of the row, and sends it to all: `box` expects 4 width bytes. bias: what was asked for. The
- * first cluster writes the row to r.to. */
-FN void add_parts(f32 *row, u64 *box, const row_parts &r, const pack<T0, 4> &bias, int width, int rank)
+FN words as_words(f32 a, f32 b, f32 c, f32 d)
 {
-  const int slice = width / CLUSTER;
-#pragma unroll 1
-  for (int round = 0; round * THREADS < slice / 4 * CLUSTER; round++) {
-    const int column = rank * slice + team_of(round) * 4;
-    const bool there = team_of(round) < slice / 4;
-    f32 sum[4], x[4], b[4];
-    if (there) read_four(x, r.x, column);
-    part_sums(sum, r, width, column, there);
-    if (!there) continue;
-    unpack(b, round && r.n && r.bias ? *(const pack<T0, 4> *)(r.bias + column) : bias);
-#pragma unroll
-    for (int i = 0; i < 4; i++)
-      if (r.n) x[i] = rounded(rounded(sum[i] + b[i]) + x[i]);
-    send_parcel(row + column, box, (u32)TEAM_LANE, as_words(x[0], x[1], x[2], x[3]));
-    if (r.to && blockIdx.x < CLUSTER && TEAM_LANE == 0) *(pack<T0, 4> *)(r.to + column) = packed<T0, 4>(x);
-  }
-  wait_for_parcels(box, false);
+  return words{{__float_as_uint(a), __float_as_uint(b), __float_as_uint(c), __float_as_uint(d)}};
 }
 
-/* This thread's pack of a row that the block has. */
-FN void take_pack(f32 *x, const f32 *row, int packs)
+/* Four elements that begin at a multiple of four. */
+FN void read_four(f32 *to, const T0 *x, i64 at)
 {
-#pragma unroll
-  for (int i = 0; i < V; i += 4) {
-    const pack<f32, 4> four = has_pack(packs) ? *(const pack<f32, 4> *)(row + own_pack() * V + i) : pack<f32, 4>{};
-    unpack(x + i, four);
-  }
+  const pack<T0, 4> four = x ? *(const pack<T0, 4> *)(x + at) : pack<T0, 4>{};
+  unpack(to, four);
 }

@@ -19,7 +19,7 @@ enum { SHARE = FORM >> 4 & 15 };
 #include "decoder.cuh"
 
 struct attend_job {
-  row_parts row;
+  const T0 *x;                     /* (width) */
   norm_weights norm;
   const T0 *q, *k, *v, *out;       /* (key_heads SHARE N, width), (key_heads N, width) twice, (width, key_heads SHARE N) */
   const T0 *q_bias, *k_bias, *v_bias;
@@ -27,6 +27,7 @@ struct attend_job {
   const i64 *position;             /* (1) */
   angles turn;
   f32 *parts;                      /* (key_heads, width) */
+  u32 *turns;                      /* (TURNS), which this sets to zero for decoder_feed.cu */
   i64 length;
   i32 width, kind;                 /* kind: of norm */
   f32 eps, scale;
@@ -41,23 +42,22 @@ enum { UNITS_OUT = 2 };                                          /* of a warp at
 
 /* What a block shares. */
 struct rooms {
-  u64 *box;                  /* for lines, for what was seen, for the row */
+  u64 *box;                  /* for lines, for what was seen */
   f32 *joined;               /* (CLUSTER, SHARE, OF_HEAD * 4): values, the largest score, the sum of weights */
   T0 *lines, *own;           /* of all blocks; this one's */
   words *row, *results;      /* the row behind its norm; the heads' results */
-  f32 *added, *statistics, *products; /* (width); four a warp; (WARPS, UNITS, 8) */
+  f32 *statistics, *products; /* four a warp; (WARPS, UNITS, 8) */
   f32 *sums, *mosts, *totals; /* (SHARE, WARPS, N), (SHARE, WARPS) twice */
   words *weights, *out, *cache;
 };
 FN int rounds_out(int slice) { return (slice + WARPS * UNITS_OUT * 8 - 1) / (WARPS * UNITS_OUT * 8); }
-FN rooms divide(int width, int slice)
+FN rooms divide(int slice)
 {
   DYNAMIC_SHARED(u8, memory);
   rooms r;
   r.box = (u64 *)memory;
-  r.joined = (f32 *)(memory + 32);
-  r.added = r.joined + CLUSTER * SHARE * OF_HEAD * 4;
-  r.lines = (T0 *)(r.added + width);
+  r.joined = (f32 *)(memory + 16);
+  r.lines = (T0 *)(r.joined + CLUSTER * SHARE * OF_HEAD * 4);
   r.own = r.lines + LINES;
   r.row = (words *)(r.own + OWN);
   r.results = r.row + WARPS * WARP_PACKS;
@@ -266,14 +266,13 @@ KERNEL(decoder_attend, attend_job)
   const int rank = (int)block_of_cluster(), lane = (int)threadIdx.x % LANES, group = (int)threadIdx.x / LANES;
   const int packs = p.width / V;
   const i64 head = blockIdx.x / CLUSTER;
-  const rooms r = divide(p.width, p.width / CLUSTER);
+  const rooms r = divide(p.width / CLUSTER);
   begin_next();
   if (!p.steady) wait_for_previous();
   if (threadIdx.x == 0) {
-    open_mailbox(&r.box[0]), open_mailbox(&r.box[1]), open_mailbox(&r.box[2]);
+    open_mailbox(&r.box[0]), open_mailbox(&r.box[1]);
     expect_parcels(&r.box[0], CLUSTER * SENT * 16);
     expect_parcels(&r.box[1], CLUSTER * SHARE * OF_HEAD * 16);
-    expect_parcels(&r.box[2], (u32)p.width * 4);
   }
   ask_weights(r, p, head, rank);
   ask_out(r, p, head, rank);
@@ -287,18 +286,20 @@ KERNEL(decoder_attend, attend_job)
   const norm_packs norm = ask_norm(p.norm, packs);
   const T0 *bias = threadIdx.x < OWN ? of_line(p.q_bias, p.k_bias, p.v_bias, 1, head, rank * OWN + (int)threadIdx.x) : 0;
   const f32 own_bias = bias ? get(*bias) : 0;
-  const pack<T0, 4> part_bias = ask_bias(p.row, rank, p.width / CLUSTER);
   cluster_barrier();
   if (p.steady) wait_for_previous();
   if (!inside) {
     if (threadIdx.x == 0) report_fault(p.fault, FAULT_INDEX, at, p.length);
     return;
   }
+  words given = {};
   f32 x[V], q[SHARE][EACH_LANE][V];
   seen s[SHARE];
-  add_parts(r.added, &r.box[2], p.row, part_bias, p.width, rank);
-  take_pack(x, r.added, packs);
-  put_row(r.row, x, norm, p.norm, p.kind, p.eps, packs, r.added[0], r.statistics);
+  if (has_pack(packs)) given = ((const words *)p.x)[own_pack()];
+  const f32 center = get(p.x[0]);
+  if (blockIdx.x == 0 && threadIdx.x < TURNS) p.turns[threadIdx.x] = 0;
+  unpack(x, as_pack<piece>(given));
+  put_row(r.row, x, norm, p.norm, p.kind, p.eps, packs, center, r.statistics);
   portions_arrive<AHEAD + 1>();
   make_lines(r, p, own_bias, rank);
 #pragma unroll

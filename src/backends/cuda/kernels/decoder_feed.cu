@@ -2,9 +2,11 @@
  * row, then its norm, the linear layers to more columns and back, and their sum with the row.
  *
  * A block has N of the columns in between: it makes them, and multiplies them by its columns of the last weight. The
- * CLUSTER blocks of a cluster add up what that gives, each a slice of the row: a part, of which there is one a cluster,
- * and which the kernel behind this one adds up. Weights are on their way to shared memory before the kernel in front has
- * ended. T0 is the element type, FORM: CLUSTER, whether there is a gate, BLOCKS (decoder.cuh). Invariant: a block ends after it has got all that others send to it. */
+ * CLUSTER blocks of a cluster add up what that gives, each a slice of the row; so do they with attention's parts, one per
+ * head, at the beginning. The cluster that is the last to have its sums of a slice adds up those of all clusters. Weights
+ * are on their way to shared memory before the kernel in front has ended. T0 is the element type, FORM: CLUSTER, whether
+ * there is a gate, BLOCKS (decoder.cuh). Invariant: a block ends after it has got all that others send to it; sums are in an
+ * order that depends on shapes alone. */
 #define CLUSTER (FORM & 15)
 #define BLOCKS_AT_ONCE ((FORM >> 8 & 15) > 4 ? 1 : 2) /* two, where their weights fit side by side */
 enum { GATED = FORM >> 4 & 1 };
@@ -16,26 +18,30 @@ enum { GATED = FORM >> 4 & 1 };
 #include "decoder.cuh"
 
 struct feed_job {
-  row_parts row;                    /* parts: attention's, one a head */
+  const T0 *x;                      /* (width) */
+  const f32 *parts;                 /* (heads, width): what is added to it, together with out_bias */
+  const T0 *out_bias;
   norm_weights norm;
   const T0 *gate, *up, *down;       /* (inner, width) twice, (width, inner) */
-  const T0 *gate_bias, *up_bias;
+  const T0 *gate_bias, *up_bias, *down_bias;
   f32 *sums;                        /* (clusters, width) */
-  i32 width, inner, kind, act;      /* kind: of norm */
+  u32 *turns;                       /* (TURNS): clusters that have their sums of a slice; zero at first */
+  T0 *y;                            /* (width) */
+  i32 width, inner, heads, kind, act; /* kind: of norm */
   f32 eps;
-  i32 steady;                       /* is nothing written to weights by what was queued just before? */
+  i32 steady, unused;               /* is nothing written to weights by what was queued just before? */
 };
 
 enum { UNITS = (N + 7) / 8, INNER = UNITS * 8 }; /* of the columns in between, at most THREADS; as many as are computed */
-enum { SUMS = UNITS * 8 * WARPS };
-enum { DEEP = (N / V + 3) / 4, UNITS_DOWN = 4 }; /* packs of a row of the last weight, by fours; its units at a time */
+enum { DEEP = (N / V + 3) / 4, UNITS_DOWN = 4, SUMS = UNITS * 8 * WARPS }; /* packs of a row of the last weight, by fours */
 
 /* What a block shares. */
 struct rooms {
-  u64 *box;                     /* for sums, for the row */
+  u64 *box;                    /* for the row, for sums */
+  u32 *last;
   f32 *added, *sums, *products; /* (width), (CLUSTER, slice), (1 + GATED, WARPS, INNER) */
-  f32 *statistics, *given;      /* four a warp; (WARPS, UNITS_DOWN, 8) */
-  words *row, *inner;           /* the row behind its norm; the columns in between */
+  f32 *statistics, *given;     /* four a warp; (WARPS, UNITS_DOWN, 8) */
+  words *row, *inner;          /* the row behind its norm; the columns in between */
   words *weights, *down;
 };
 FN rooms divide(int width)
@@ -43,7 +49,8 @@ FN rooms divide(int width)
   DYNAMIC_SHARED(u8, memory);
   rooms r;
   r.box = (u64 *)memory;
-  r.added = (f32 *)(memory + 16);
+  r.last = (u32 *)(memory + 16);
+  r.added = (f32 *)(memory + 32);
   r.sums = r.added + width;
   r.products = r.sums + width;
   r.statistics = r.products + (1 + GATED) * SUMS;
@@ -84,7 +91,38 @@ FN void ask_down(const rooms &r, const feed_job &p, int mine)
   portion_ends();
 }
 
-/* ---- products ---- */
+/* ---- the row ---- */
+
+/* Four columns of the slice are a team's: of CLUSTER lanes, which add up parts together. Long rows have several rounds. */
+FN int team_of(int round) { return (round * THREADS + (int)threadIdx.x) / CLUSTER; }
+FN int rounds_of(int slice) { return (slice / 4 * CLUSTER + THREADS - 1) / THREADS; }
+
+/* A bias at the team's columns in the first round, asked for before it is needed. */
+FN pack<T0, 4> ask_bias(const T0 *bias, int rank, int slice)
+{
+  return bias && team_of(0) < slice / 4 ? *(const pack<T0, 4> *)(bias + rank * slice + team_of(0) * 4) : pack<T0, 4>{};
+}
+
+/* What attention added to it: each block makes a slice, and sends it to all. first: of out_bias. */
+FN void make_row(const rooms &r, const feed_job &p, const pack<T0, 4> &first, int rank, int slice)
+{
+  const int member = (int)threadIdx.x % CLUSTER;
+#pragma unroll 1
+  for (int round = 0; round < rounds_of(slice); round++) {
+    const int column = rank * slice + team_of(round) * 4;
+    const bool there = team_of(round) < slice / 4;
+    f32 sum[4], x[4], bias[4];
+    if (there) read_four(x, p.x, column);
+    part_sums(sum, p.parts + column, p.width, p.heads, member, there);
+    if (!there) continue;
+    if (round) read_four(bias, p.out_bias, column);
+    else unpack(bias, first);
+#pragma unroll
+    for (int i = 0; i < 4; i++) x[i] = rounded(rounded(sum[i] + bias[i]) + x[i]);
+    send_parcel(r.added + column, &r.box[0], (u32)member, as_words(x[0], x[1], x[2], x[3]));
+  }
+  wait_for_parcels(&r.box[0], false);
+}
 
 /* The columns in between, zero where there are none; bias, gate_bias: of this thread's. */
 FN void make_inner(const rooms &r, const feed_job &p, int mine, f32 bias, f32 gate_bias)
@@ -124,22 +162,50 @@ FN void multiply_down(const rooms &r, const feed_job &p, int rank, int slice)
       if (MEMBER == 0) own[u * 8 + UNIT_ROW] = sum[u];
     __syncwarp();
     if (LANE < 2 * UNITS_DOWN && row < p.width)
-      send_parcel(r.sums + rank * slice + (row - block * slice), r.box, (u32)block, ((const words *)own)[LANE]);
+      send_parcel(r.sums + rank * slice + (row - block * slice), &r.box[1], (u32)block, ((const words *)own)[LANE]);
   }
-  wait_for_parcels(r.box, false);
+  wait_for_parcels(&r.box[1], false);
 }
 
-/* This cluster's sums of the block's slice. */
-FN void give_sums(const rooms &r, const feed_job &p, int rank, int slice)
+/* ---- the sum over clusters ---- */
+
+/* Writes this cluster's sums of a slice; is it the last one to do so? All threads call it. */
+FN bool give_sums(const rooms &r, const feed_job &p, int rank, int slice)
 {
-  f32 *to = p.sums + (i64)(blockIdx.x / CLUSTER) * p.width + rank * slice;
+  const u32 cluster = blockIdx.x / CLUSTER;
   for (int four = threadIdx.x; four < slice / 4; four += THREADS) {
     f32 sum[4] = {0, 0, 0, 0};
 #pragma unroll
     for (int b = 0; b < CLUSTER; b++)
 #pragma unroll
       for (int i = 0; i < 4; i++) sum[i] += r.sums[b * slice + four * 4 + i];
-    ((words *)to)[four] = as_words(sum[0], sum[1], sum[2], sum[3]);
+    *(words *)(p.sums + (i64)cluster * p.width + rank * slice + four * 4) = as_words(sum[0], sum[1], sum[2], sum[3]);
+    publish();
+  }
+  __syncthreads();
+  if (threadIdx.x == 0) *r.last = atomicAdd(&p.turns[rank], 1u) == gridDim.x / CLUSTER - 1;
+  __syncthreads();
+  if (*r.last) publish();
+  return *r.last;
+}
+
+/* first: of down_bias. */
+FN void finish(const rooms &r, const feed_job &p, const pack<T0, 4> &first, int rank, int slice)
+{
+  const int member = (int)threadIdx.x % CLUSTER;
+#pragma unroll 1
+  for (int round = 0; round < rounds_of(slice); round++) {
+    const int column = rank * slice + team_of(round) * 4;
+    const bool there = team_of(round) < slice / 4;
+    f32 sum[4], bias[4];
+    pack<T0, 4> y;
+    part_sums(sum, p.sums + column, p.width, (int)(gridDim.x / CLUSTER), member, there);
+    if (!there || member) continue;
+    if (round) read_four(bias, p.down_bias, column);
+    else unpack(bias, first);
+#pragma unroll
+    for (int i = 0; i < 4; i++) y.v[i] = put<T0>(rounded(sum[i] + bias[i]) + r.added[column + i]);
+    *(pack<T0, 4> *)(p.y + column) = y;
   }
 }
 
@@ -152,10 +218,9 @@ KERNEL(decoder_feed, feed_job)
   begin_next();
   if (!p.steady) wait_for_previous();
   if (threadIdx.x == 0) {
-    for (int i = 0; i < 2; i++) {
-      open_mailbox(&r.box[i]);
-      expect_parcels(&r.box[i], (u32)p.width * 4);
-    }
+    open_mailbox(&r.box[0]), open_mailbox(&r.box[1]);
+    expect_parcels(&r.box[0], (u32)p.width * 4);
+    expect_parcels(&r.box[1], (u32)p.width * 4);
   }
   ask_up(r, p, mine);
   ask_down(r, p, mine);
@@ -163,15 +228,19 @@ KERNEL(decoder_feed, feed_job)
   const i64 own = (i64)blockIdx.x * N + threadIdx.x;
   const bool has_own = (int)threadIdx.x < mine;
   const f32 bias = has_own ? or_else(p.up_bias, own, 0) : 0, gate_bias = has_own ? or_else(p.gate_bias, own, 0) : 0;
-  const pack<T0, 4> part_bias = ask_bias(p.row, rank, slice);
+  const pack<T0, 4> out_bias = ask_bias(p.out_bias, rank, slice), down_bias = ask_bias(p.down_bias, rank, slice);
   cluster_barrier();
   if (p.steady) wait_for_previous();
+  make_row(r, p, out_bias, rank, slice);
   f32 x[V];
-  add_parts(r.added, &r.box[1], p.row, part_bias, p.width, rank);
-  take_pack(x, r.added, packs);
+#pragma unroll
+  for (int i = 0; i < V; i += 4) {
+    const pack<f32, 4> four = has_pack(packs) ? *(const pack<f32, 4> *)(r.added + own_pack() * V + i) : pack<f32, 4>{};
+    unpack(x + i, four);
+  }
   put_row(r.row, x, norm, p.norm, p.kind, p.eps, packs, r.added[0], r.statistics);
   portions_arrive<1>();
   make_inner(r, p, mine, bias, gate_bias);
   multiply_down(r, p, rank, slice);
-  give_sums(r, p, rank, slice);
+  if (give_sums(r, p, rank, slice)) finish(r, p, down_bias, rank, slice);
 }
