@@ -48,11 +48,18 @@ set(CAIRN_ISA_FLAGS_avx512 -mavx512f -mavx512dq -mavx512bw -mavx512vl -mfma -mf1
   -mprefer-vector-width=512)
 set(CAIRN_ISA_FLAGS_neon "")
 
-# Files neon/NAME_EXTENSION.c are for ARM processors that have it besides; callers ask (src/backends/cpu/isa.h).
-foreach(extension dotprod i8mm bf16)
+# Files neon/NAME_EXTENSION.c and avx512/NAME_EXTENSION.c are for processors that have it besides; callers ask
+# (src/backends/cpu/isa.h).
+set(CAIRN_EXTENSION_FLAGS_neon_dotprod -march=armv8.2-a+dotprod)
+set(CAIRN_EXTENSION_FLAGS_neon_i8mm -march=armv8.2-a+i8mm)
+set(CAIRN_EXTENSION_FLAGS_neon_bf16 -march=armv8.2-a+bf16)
+set(CAIRN_EXTENSION_FLAGS_avx512_vnni -mavx512vnni)
+set(CAIRN_EXTENSION_FLAGS_avx512_amx -mamx-tile -mamx-bf16 -mamx-int8 -mavx512bf16 -mavx512vnni)
+foreach(extension neon_dotprod neon_i8mm neon_bf16 avx512_vnni avx512_amx)
+  string(REPLACE "_" "/[^/]*_" pattern ${extension})
   set(files ${CAIRN_SOURCES})
-  list(FILTER files INCLUDE REGEX "/neon/[^/]*_${extension}\\.c$")
-  set_source_files_properties(${files} PROPERTIES COMPILE_OPTIONS -march=armv8.2-a+${extension})
+  list(FILTER files INCLUDE REGEX "/${pattern}\\.c$")
+  set_source_files_properties(${files} PROPERTIES COMPILE_OPTIONS "${CAIRN_EXTENSION_FLAGS_${extension}}")
 endforeach()
 
 # What all objects of the library share. Position independent even for the archive, so that it can go

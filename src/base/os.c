@@ -12,6 +12,9 @@
 #if defined(__aarch64__) && defined(__linux__)
 #include <sys/auxv.h>
 #endif
+#if defined(__x86_64__) && defined(__linux__)
+#include <sys/syscall.h>
+#endif
 #include <time.h>
 #include <unistd.h>
 
@@ -96,6 +99,16 @@ unsigned cni_os_arm_extensions(void)
          (second & HWCAP2_I8MM ? CNI_ARM_I8MM : 0u);
 #else
   return 0;
+#endif
+}
+
+bool cni_os_grants_tiles(void)
+{
+#if defined(__x86_64__) && defined(__linux__) && defined(SYS_arch_prctl)
+  enum { ASK_FOR_STATE = 0x1023 /* ARCH_REQ_XCOMP_PERM, Linux 5.16 */, TILE_DATA = 18 };
+  return !syscall(SYS_arch_prctl, ASK_FOR_STATE, TILE_DATA);
+#else
+  return false;
 #endif
 }
 

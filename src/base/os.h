@@ -16,6 +16,9 @@ uint64_t cni_os_memory_free(void);
 uint64_t cni_os_cache_size(int level); /* data cache of level 1..3; 0 unknown */
 enum { CNI_ARM_DOTPROD = 1, CNI_ARM_BF16 = 2, CNI_ARM_I8MM = 4 };
 unsigned cni_os_arm_extensions(void); /* which of these a 64-bit ARM processor has; 0 elsewhere */
+/* Whether the system lets this process use the tile registers of an x86-64 processor that has them (AMX): asks for it,
+ * for all threads and for children. It refuses where a thread's signal stack is too small for them. */
+bool cni_os_grants_tiles(void);
 void cni_os_cpu_name(char *name, size_t size);
 void cni_os_yield(void);        /* lets another thread have this core */
 double cni_os_now(void);        /* monotonic seconds */

@@ -10,8 +10,9 @@
 #include "test.h"
 
 /* Rows, columns and terms around the sizes of tiles and of what an instruction adds up; long rows go another way. */
-static const int64_t sizes[][3] = {{1, 5, 70},  {3, 8, 64},   {4, 1, 1},    {5, 9, 3},     {8, 8, 16},
-                                   {9, 17, 33}, {16, 65, 66}, {33, 20, 31}, {50, 70, 200}, {2, 3, 0}};
+static const int64_t sizes[][3] = {{1, 5, 70},    {3, 8, 64},  {4, 1, 1},    {5, 9, 3},
+                                   {8, 8, 16},    {9, 17, 33}, {16, 65, 66}, {33, 20, 31},
+                                   {50, 70, 200}, {2, 3, 0},   {70, 96, 64}, {40, 100, 2100}};
 enum { SIZES = sizeof sizes / sizeof sizes[0], LAYOUTS = 4 };
 
 static void on_each_isa(void (*body)(void))
@@ -54,6 +55,16 @@ static void int8_products_are_exact(void **state)
   on_each_isa(int8_body);
 }
 
+/* Whether `got` is `want` (f64) rounded once, but for the rounding errors of its terms in float32. size: what the
+ * terms' magnitudes add up to. */
+static bool rounded_once(cn_tensor *got, cn_tensor *want, cn_tensor *size)
+{
+  cn_tensor *room = cn_add(cn_mul(cn_abs(want), cn_full(CN_SHAPE(1), 1.0 / 256, .dtype = CN_F64)),
+                           cn_mul(size, cn_full(CN_SHAPE(1), 1e-6, .dtype = CN_F64)));
+  cn_tensor *off = cn_sub(cn_abs(cn_sub(cn_cast(got, CN_F64), want)), room);
+  return !cn_numel(off) || cn_item(cn_amax(off)) <= 0;
+}
+
 /* Results are rounded once; sums in float32 may be off by their terms' rounding errors. */
 static void bf16_body(void)
 {
@@ -62,10 +73,7 @@ static void bf16_body(void)
     cn_scope *scope = cn_scope_begin();
     cn_tensor *a = matrices(CN_BF16, 2, s[0], s[2], i & 1), *b = matrices(CN_BF16, 2, s[2], s[1], i & 2);
     cn_tensor *x = cn_cast(a, CN_F64), *y = cn_cast(b, CN_F64), *want = cn_bmm(x, y);
-    cn_tensor *room = cn_add(cn_mul(cn_abs(want), cn_full(CN_SHAPE(1), 1.0 / 256, .dtype = CN_F64)),
-                             cn_mul(cn_bmm(cn_abs(x), cn_abs(y)), cn_full(CN_SHAPE(1), 1e-6, .dtype = CN_F64)));
-    cn_tensor *off = cn_sub(cn_abs(cn_sub(cn_cast(cn_bmm(a, b), CN_F64), want)), room);
-    if (cn_numel(off)) assert_true(cn_item(cn_amax(off)) <= 0);
+    assert_true(rounded_once(cn_bmm(a, b), want, cn_bmm(cn_abs(x), cn_abs(y))));
     assert_int_equal(cn_err(), CN_OK);
     cn_scope_end(scope);
   }
@@ -77,11 +85,45 @@ static void bf16_products_round_once(void **state)
   on_each_isa(bf16_body);
 }
 
+/* What is added, a row or a whole matrix, with factors and without; on six threads the same bits as on one. */
+static void added_body(void)
+{
+  int all = cn_num_threads();
+  for (int i = 0; i < SIZES * LAYOUTS; i++) {
+    const int64_t *s = sizes[i / LAYOUTS];
+    const double alpha = i & 1 ? 1 : 0.5, beta = i & 2 ? 1 : -2;
+    cn_scope *scope = cn_scope_begin();
+    cn_tensor *a = cn_select(matrices(CN_BF16, 1, s[0], s[2], i & 1), 0, 0);
+    cn_tensor *w = cn_select(matrices(CN_BF16, 1, s[1], s[2], i & 2), 0, 0), *b = cn_transpose(w, 0, 1);
+    cn_tensor *bias = cn_select(cn_select(matrices(CN_BF16, 1, 1, s[1], false), 0, 0), 0, 0);
+    cn_tensor *whole = cn_select(matrices(CN_BF16, 1, s[0], s[1], i & 1), 0, 0);
+    cn_tensor *x = cn_cast(a, CN_F64), *y = cn_cast(b, CN_F64), *size = cn_mm(cn_abs(x), cn_abs(y));
+    cn_set_num_threads(1);
+    cn_tensor *row = cn_linear(a, w, bias), *sum = cn_addmm(whole, a, b, .alpha = alpha, .beta = beta);
+    assert_true(rounded_once(row, cn_linear(x, cn_cast(w, CN_F64), cn_cast(bias, CN_F64)), size));
+    cn_tensor *added = cn_cast(whole, CN_F64);
+    assert_true(rounded_once(sum, cn_addmm(added, x, y, .alpha = alpha, .beta = beta), cn_add(size, cn_abs(added))));
+    cn_set_num_threads(6);
+    assert_true(same_elements(cn_linear(a, w, bias), row));
+    assert_true(same_elements(cn_addmm(whole, a, b, .alpha = alpha, .beta = beta), sum));
+    cn_set_num_threads(all);
+    assert_int_equal(cn_err(), CN_OK);
+    cn_scope_end(scope);
+  }
+}
+
+static void bf16_sums_are_added_to(void **state)
+{
+  (void)state;
+  on_each_isa(added_body);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup(int8_products_are_exact, clear_errors),
       cmocka_unit_test_setup(bf16_products_round_once, clear_errors),
+      cmocka_unit_test_setup(bf16_sums_are_added_to, clear_errors),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -25,6 +25,19 @@ static bool has_f16c(void)
   unsigned a, b, c, d;
   return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
 }
+
+/* Tiles, their products, and vectors' of the same types, which kernels use beside them; saved by the system. */
+static bool has_amx(void)
+{
+  enum { AMX = 1 << 22 | 1 << 24 | 1 << 25, AVX512_VNNI = 1 << 11, AVX512_BF16 = 1 << 5, OSXSAVE = 1 << 27 };
+  enum { TILE_STATE = 3 << 17 };
+  unsigned a, b, c, d, low, high;
+  if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || (d & AMX) != AMX || !(c & AVX512_VNNI)) return false;
+  if (!__get_cpuid_count(7, 1, &a, &b, &c, &d) || !(a & AVX512_BF16)) return false;
+  if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & OSXSAVE)) return false;
+  __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  return (low & TILE_STATE) == TILE_STATE;
+}
 #endif
 
 static int machine_level(void)
@@ -37,7 +50,7 @@ static int machine_level(void)
   if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512dq") ||
       !__builtin_cpu_supports("avx512bw") || !__builtin_cpu_supports("avx512vl"))
     return CNI_ISA_AVX2;
-  return CNI_ISA_AVX512;
+  return has_amx() ? CNI_ISA_AMX : CNI_ISA_AVX512;
 #else
   return CNI_ISA_BASE;
 #endif
@@ -81,8 +94,27 @@ bool cni_cpu_multiplies_bf16(void)
 #endif
 }
 
+bool cni_cpu_multiplies_tiles(void)
+{
+#if defined(__x86_64__)
+  static _Atomic int granted = UNKNOWN;
+  if (cni_cpu_isa() < CNI_ISA_AMX) return false;
+  int now = atomic_load_explicit(&granted, memory_order_relaxed);
+  if (now == UNKNOWN) {
+    now = cni_os_grants_tiles();
+    atomic_store_explicit(&granted, now, memory_order_relaxed);
+  }
+  return now;
+#else
+  return false;
+#endif
+}
+
 int cni_cpu_int8_terms(void)
 {
+#if defined(__x86_64__)
+  return cni_cpu_isa() >= CNI_ISA_AVX512 && __builtin_cpu_supports("avx512vnni") ? 4 : 0;
+#endif
   unsigned has = cni_cpu_isa() >= CNI_ISA_BEST ? cni_os_arm_extensions() : 0;
   return has & CNI_ARM_I8MM ? 8 : has & CNI_ARM_DOTPROD ? 4 : 0;
 }
@@ -92,7 +124,7 @@ const char *cni_cpu_isa_name(int which)
 #if defined(__aarch64__)
   static const char *const names[] = {"base", "neon"};
 #else
-  static const char *const names[] = {"base", "avx2", "avx512"};
+  static const char *const names[] = {"base", "avx2", "avx512", "amx"};
 #endif
   return which >= CNI_ISA_BASE && which <= CNI_ISA_BEST ? names[which] : "unknown";
 }

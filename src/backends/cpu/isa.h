@@ -19,7 +19,8 @@ enum cni_isa {
 #else
   CNI_ISA_AVX2 = 1,   /* avx2 fma f16c */
   CNI_ISA_AVX512 = 2, /* avx512 f dq bw vl, and the above */
-  CNI_ISA_BEST = CNI_ISA_AVX512
+  CNI_ISA_AMX = 3,    /* amx tile bf16 int8, avx512 bf16 vnni, and the above: kernels ask; no table is for it */
+  CNI_ISA_BEST = CNI_ISA_AMX
 #endif
 };
 
@@ -69,12 +70,15 @@ enum cni_isa {
 int cni_cpu_isa(void);
 /* For tests: caps the level from now on; a negative one restores the machine's (CAIRN_ISA still counts). */
 void cni_cpu_isa_cap(int level);
-const char *cni_cpu_isa_name(int level); /* "base", "avx2", "avx512"; "base", "neon" */
+const char *cni_cpu_isa_name(int level); /* "base", "avx2", "avx512", "amx"; "base", "neon" */
 
-/* Whether the machine, besides the best level, which is in use, adds up products of bfloat16 pairs; how many of int8 it
- * adds up at once: 4, 8 or, as everywhere but on ARM, 0. */
+/* Whether the machine, besides the best level with a table, which is in use, adds up products of bfloat16 pairs; how
+ * many of int8 it adds up at once: 4, 8 or 0. */
 bool cni_cpu_multiplies_bf16(void);
 int cni_cpu_int8_terms(void);
+/* Whether it multiplies tiles of both (AMX), is at that level, and lets this process: the first call asks the system,
+ * since whoever may use tiles has larger frames of signals. */
+bool cni_cpu_multiplies_tiles(void);
 
 /* Tables that a *_isa.c file gives once per level. CNI_DECLARE_BY_ISA declares NAME_base, NAME_avx2 and so on, of a
  * type, arrays of them where a size [n] follows; CNI_BY_ISA is the address of the one of the level in use. The same

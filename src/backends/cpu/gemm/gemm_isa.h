@@ -13,13 +13,17 @@
 /* One row panel of A against a run of packed column panels of B. */
 typedef struct cni_gemm_run {
   const void *a; /* rows x depth */
-  int64_t a_row, a_col;
+  int64_t a_row, a_col; /* by tiles: a_col is from CNI_TILE elements along k, in one piece, to the next */
   const void *b; /* packed panels, each depth x nr */
   void *c;       /* (rows, cols) */
   int64_t c_row, c_col;
   int rows; /* <= mr */
   int64_t cols, depth;
   double alpha, beta;
+  uint16_t *rounded; /* by tiles of pairs: where the result goes as bfloat16, in rows without gaps, c being only read;
+                        NULL: to c */
+  int64_t rounded_row;
+  const void *next; /* by tiles: the row panel after this one, with the same steps, to be fetched meanwhile; or NULL */
 } cni_gemm_run;
 
 /* The kernels of one element type. */
@@ -62,6 +66,15 @@ CNI_DECLARE_BY_ISA(cni_gemm_kernels, cni_gemm_kernels, [2]);
  * and run alone where an element is of eight. */
 #if CNI_HAS_LEVELS
 extern const cni_gemm_kernels cni_gemm_pairs; /* an element is two bf16 that follow each other in k; C is f32 */
+#endif
+#if defined(__x86_64__)
+/* The same by tiles (avx512/gemm_amx.c), and of four int8 into int32: run alone, over a depth of whole tiles. B is as
+ * packed by the vectors' kernels of the same element. */
+enum { CNI_TILE = 16 };
+extern const cni_gemm_kernels cni_gemm_tile_pairs, cni_gemm_tile_quads;
+/* Rows of k numbers of `size` bytes (2: pairs, 1: quadruples), i_step and k_step apart, as (k, rows, CNI_TILE)
+ * elements: CNI_TILE along k of all rows, then the next; filled with 0. */
+void cni_tiles_pack(void *to, const void *from, int64_t i_step, int64_t k_step, int rows, int64_t k, int size);
 #endif
 #if defined(__aarch64__)
 /* An element is four or eight int8 that follow each other in k; C is int32. */

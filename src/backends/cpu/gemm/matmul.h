@@ -34,6 +34,8 @@ static inline char *cni_product_at(const cni_product *p, const cni_matrix *x, in
 
 /* float16 and bfloat16 (matmul_half.c); batch, m, n >= 1. 0 or CN_ERR_MEMORY. */
 int cni_half_product(cni_product *p);
+/* The same for few rows of A and columns of B in one piece (matmul_few.c). */
+int cni_half_few(const cni_product *p);
 
 /* c[0..4): the dot products of a: (k) with four rows b, b + step, ...: (k). */
 typedef void (*cni_half_dots)(float *c, const float *a, const uint16_t *b, int64_t step, int64_t k);

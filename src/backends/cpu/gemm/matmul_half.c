@@ -1,16 +1,16 @@
 /* matmul_half.c: matrix products of float16 and bfloat16, summed in float32.
  *
- * Flow: a few rows against columns that lie in one piece: dot products straight from memory. Else B is packed once,
- * as float32 or, where the machine multiplies bfloat16, as pairs along k; then row panels of A, packed likewise, meet
- * chunks of B that stay in the second-level cache, and a strip of float32 sums is rounded into C. Invariant: an
- * element of C is one chain of sums whichever panel it falls into, so no result depends on the number of threads. */
+ * Flow: a few rows against columns that lie in one piece: matmul_few.c. Else B is packed once, as float32 or, where
+ * the machine multiplies bfloat16, as pairs along k; then row panels of A, packed likewise or tile by tile, meet chunks
+ * of B that stay in the second-level cache, and sums are rounded into C, by the kernel itself or from a strip of them.
+ * Invariant: an element of C is one chain of sums whichever panel it falls into, so no result depends on the number of
+ * threads. */
 #include <string.h>
 
 #include "backends/cpu/cpu.h"
 #include "backends/cpu/isa.h"
 #include "backends/cpu/walk/cast.h"
 #include "base/alloc.h"
-#include "base/convert.h"
 #include "base/dtype.h"
 #include "base/parallel.h"
 #include "base/scratch.h"
@@ -21,11 +21,11 @@ enum {
   GRAIN_WORK = 1 << 19, /* multiply-adds worth waking a thread for */
   GRAIN_PACK = 1 << 15, /* elements */
   FEW_ROWS = 16,        /* of A: up to here reading B is what costs */
-  DOTS = 4,             /* columns of B at a time then */
   LONG_ROWS = 64,       /* k from where on that pays */
-  SLICE = 16,           /* elements along k of A that are packed together over all its panels */
+  SLICE = 16,           /* elements along k that are packed together over all panels */
   CHUNK_BYTES = 384 << 10,
-  MOST_COLUMNS = 1024 /* of a chunk */
+  TILE_CHUNK_BYTES = 1 << 20, /* for tiles, whose machines have 2 MiB of second-level cache */
+  MOST_COLUMNS = 1024         /* of a chunk */
 };
 
 static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -40,120 +40,6 @@ static int64_t grain_of(double work, double enough)
 
 static const cni_half_loops *loops(void) { return CNI_BY_ISA(cni_half_loops); }
 
-/* ---- a few rows times a large matrix whose columns lie in one piece: read once, never stored ---- */
-
-typedef struct few_job {
-  const cni_product *p;
-  cni_half_dots dots;
-  const float *a; /* (batch, m, k), dense */
-  int64_t groups; /* of DOTS columns */
-} few_job;
-
-static float half_at(const cni_product *p, const char *x)
-{
-  uint16_t h;
-  memcpy(&h, x, sizeof h);
-  return p->dtype == CN_F16 ? cni_f16_to_f32(h) : cni_bf16_to_f32(h);
-}
-
-/* Items: groups of columns of C. */
-static void few_range(int64_t begin, int64_t end, void *payload)
-{
-  const few_job *job = payload;
-  const cni_product *p = job->p;
-  const int64_t step = p->b.col;
-  for (int64_t item = begin; item < end; item++) {
-    int64_t b = item / job->groups, j = item % job->groups * DOTS, cols = least(DOTS, p->n - j);
-    const char *columns = cni_product_at(p, &p->b, b, 0, j);
-    for (int64_t i = 0; i < p->m; i++) {
-      const float *row = job->a + (b * p->m + i) * p->k;
-      float c[DOTS], one[DOTS];
-      if (cols == DOTS) job->dots(c, row, (const uint16_t *)(const void *)columns, step, p->k);
-      else
-        for (int64_t t = 0; t < cols; t++, c[t - 1] = one[0])
-          job->dots(one, row, (const uint16_t *)(const void *)(columns + t * step * 2), 0, p->k);
-      for (int64_t t = 0; t < cols; t++) {
-        float y = (float)p->alpha * c[t];
-        if (p->beta != 0) y += (float)p->beta * half_at(p, cni_product_at(p, &p->init, b, i, j + t));
-        uint16_t h = p->dtype == CN_F16 ? cni_f32_to_f16(y) : cni_f32_to_bf16(y);
-        memcpy(cni_product_at(p, &p->c, b, i, j + t), &h, sizeof h);
-      }
-    }
-  }
-}
-
-/* A as (batch, m, k) */
-static cn_desc desc_of_a(const cni_product *p)
-{
-  const int64_t shape[3] = {p->batch, p->m, p->k}, strides[3] = {p->a.step, p->a.row, p->a.col};
-  cn_desc d = {.data = p->a.data, .numel = p->batch * p->m * p->k, .dtype = p->dtype, .ndim = 3, .device = CN_CPU};
-  memcpy(d.shape, shape, sizeof shape);
-  memcpy(d.strides, strides, sizeof strides);
-  return d;
-}
-
-static int run_few(const cni_product *p)
-{
-  size_t bytes = (size_t)(p->batch * p->m * p->k) * sizeof(float);
-  float *a = cni_scratch_alloc(bytes);
-  if (!a) return CN_ERR_MEMORY;
-  cn_desc from = desc_of_a(p), to = cni_cpu_packed(&from, CN_F32, a);
-  cni_cpu_copy(&to, &from);
-  few_job job = {.p = p, .dots = loops()->dots[p->dtype == CN_BF16], .a = a, .groups = parts(p->n, DOTS)};
-  cni_parallel_for(p->batch * job.groups, grain_of((double)p->m * DOTS * (double)p->k, GRAIN_WORK), few_range,
-                   &job);
-  cni_scratch_free(a, bytes);
-  return CN_OK;
-}
-
-/* ---- ... of bfloat16, by the instruction for pairs ---- */
-
-typedef struct pair_job {
-  const cni_product *p;
-  const cni_half_loops *loops;
-  const char *a; /* (batch, m, k), dense */
-  int64_t groups;
-} pair_job;
-
-/* Items: groups of columns of C. */
-static void pairs_range(int64_t begin, int64_t end, void *payload)
-{
-  const pair_job *job = payload;
-  const cni_product *p = job->p;
-  for (int64_t item = begin; item < end; item++) {
-    int64_t b = item / job->groups, j = item % job->groups * DOTS, cols = least(DOTS, p->n - j);
-    const uint16_t *columns = (const void *)cni_product_at(p, &p->b, b, 0, j);
-    for (int64_t i = 0; i < p->m; i += DOTS) {
-      int64_t rows = least(DOTS, p->m - i);
-      float c[DOTS * DOTS];
-      const uint16_t *row = (const void *)(job->a + (b * p->m + i) * p->k * 2);
-      job->loops->pair_dots(c, row, p->k, (int)rows, columns, p->b.col, (int)cols, p->k);
-      for (int64_t r = 0; r < rows; r++)
-        for (int64_t t = 0; t < cols; t++) {
-          float y = (float)p->alpha * c[r * DOTS + t];
-          if (p->beta != 0) y += (float)p->beta * half_at(p, cni_product_at(p, &p->init, b, i + r, j + t));
-          uint16_t h = cni_f32_to_bf16(y);
-          memcpy(cni_product_at(p, &p->c, b, i + r, j + t), &h, sizeof h);
-        }
-    }
-  }
-}
-
-static int run_pairs(const cni_product *p)
-{
-  size_t bytes = (size_t)(p->batch * p->m * p->k) * 2;
-  char *a = cni_scratch_alloc(bytes);
-  if (!a) return CN_ERR_MEMORY;
-  cn_desc from = desc_of_a(p), to = cni_cpu_packed(&from, p->dtype, a);
-  cni_cpu_copy(&to, &from);
-  pair_job job = {.p = p, .loops = loops(), .a = a, .groups = parts(p->n, DOTS)};
-  cni_parallel_for(p->batch * job.groups, grain_of((double)p->m * DOTS * (double)p->k, GRAIN_WORK), pairs_range, &job);
-  cni_scratch_free(a, bytes);
-  return CN_OK;
-}
-
-/* ---- panels ---- */
-
 /* How B is packed: its rows one after the other; columns that are pairs as they lie; columns made such first. */
 typedef enum b_form { ALONG, AS_PAIRS, BY_COPY } b_form;
 
@@ -161,16 +47,19 @@ typedef struct panels {
   const cni_product *p;
   const cni_gemm_kernels *ker;
   const cni_half_loops *loops;
+  void (*pack)(void *to, const void *from, int64_t i_step, int64_t k_step, int count, int width, int64_t depth);
   cni_cast_fn load, store;
-  bool pairs;              /* elements of panels are pairs of bfloat16, else float32 */
-  int64_t depth, kc;       /* elements along k: all, of a block */
-  int64_t mr, row_panels;  /* rows of a panel, all about equal */
-  int64_t nc, chunks;      /* columns that a strip has */
-  int64_t width, pitch;    /* columns with padding; elements of a row of packed A */
-  int64_t each;            /* k per element: 1 or 2 */
-  bool in_place;           /* A's rows are pairs as they are */
-  bool passing;            /* one row panel: B is packed panel by panel as it passes by */
-  bool lines;              /* A is packed k-major: a panel is (depth, rows) */
+  bool pairs;             /* elements of panels are pairs of bfloat16, else float32 */
+  int64_t tile;           /* elements along k of a tile, by which depths are multiples of it; 1: by vectors */
+  int64_t depth, kc;      /* elements along k: all, of a block */
+  int64_t mr, row_panels; /* rows of a panel, all about equal */
+  int64_t nc, chunks;     /* columns that a strip has */
+  int64_t width, pitch;   /* columns with padding; elements of a row of packed A */
+  int64_t each;           /* k per element: 1 or 2 */
+  bool rounds;            /* the kernel writes C itself */
+  bool in_place;          /* A's rows are pairs as they are */
+  bool passing;           /* one row panel: B is packed panel by panel as it passes by */
+  bool lines;             /* A is packed before: a panel is (depth, rows), or as cni_tiles_pack says */
   b_form b_form;
 } panels;
 
@@ -180,33 +69,56 @@ static bool are_pairs(const cni_matrix *x, int64_t k_step, int64_t i_step, int64
   return k_step == 1 && i_step % 2 == 0 && x->step % 2 == 0 && k % 2 == 0 && (uintptr_t)x->data % 4 == 0;
 }
 
+/* Whether rows are whole lines of the cache, as tiles are read best. */
+static bool are_lines(const cni_matrix *a, int64_t k)
+{
+  enum { LINE = 64, NUMBERS = LINE / 2 };
+  return a->col == 1 && k % NUMBERS == 0 && a->row % NUMBERS == 0 && a->step % NUMBERS == 0 &&
+         (uintptr_t)a->data % LINE == 0;
+}
+
+/* bfloat16 by the best instruction for it. */
+static void choose_pairs(panels *w)
+{
+#if CNI_HAS_LEVELS
+  if (w->p->dtype != CN_BF16 || !cni_cpu_multiplies_bf16()) return;
+  w->ker = &cni_gemm_pairs, w->pack = cni_gemm_pairs.pack, w->pairs = true, w->each = 2;
+#endif
+#if defined(__x86_64__)
+  if (cni_cpu_multiplies_tiles()) w->ker = &cni_gemm_tile_pairs, w->tile = CNI_TILE;
+#endif
+}
+
 static panels panels_of(const cni_product *p)
 {
   const cni_gemm_kernels *by_type = CNI_BY_ISA(cni_gemm_kernels);
   panels w = {.p = p,
               .ker = by_type,
+              .pack = by_type->pack,
               .loops = loops(),
               .load = cni_cast_find(p->dtype, CN_F32),
               .store = cni_cast_find(CN_F32, p->dtype),
-              .each = 1};
-#if CNI_HAS_LEVELS
-  if (p->dtype == CN_BF16 && cni_cpu_multiplies_bf16()) w.ker = &cni_gemm_pairs, w.pairs = true, w.each = 2;
-#endif
+              .each = 1,
+              .tile = 1};
+  choose_pairs(&w);
   const int64_t nr = w.ker->nr;
-  w.depth = p->k ? parts(p->k, w.each) : 1;
-  w.kc = parts(w.depth, parts(w.depth, w.ker->kc));
+  w.depth = p->k ? parts(parts(p->k, w.each), w.tile) * w.tile : 1;
+  w.kc = parts(parts(w.depth, parts(w.depth, w.ker->kc)), w.tile) * w.tile;
   w.row_panels = parts(p->m, w.ker->mr);
   w.mr = parts(p->m, w.row_panels);
   w.width = parts(p->n, nr) * nr;
-  w.nc = CHUNK_BYTES / (4 * w.depth) / nr * nr;
+  w.nc = (w.tile > 1 ? TILE_CHUNK_BYTES : CHUNK_BYTES) / (4 * w.depth) / nr * nr;
   w.nc = w.nc < 2 * nr ? 2 * nr : least(w.nc, MOST_COLUMNS);
   w.chunks = parts(p->n, w.nc);
   w.nc = parts(parts(p->n, w.chunks), nr) * nr; /* chunks of about one size */
   w.chunks = parts(p->n, w.nc);
-  w.in_place = w.pairs && are_pairs(&p->a, p->a.col, p->a.row, p->k) && !cni_rows_collide(p->a.row * 2, w.ker->mr);
   w.passing = w.row_panels == 1;
   if (w.passing) w.nc = nr;
-  w.lines = !w.passing && p->a.row == 1 && p->a.col != 1;
+  w.rounds = w.tile > 1 && p->c.col == 1;
+  w.in_place = w.tile > 1 ? are_lines(&p->a, p->k)
+                          : w.pairs && !w.passing && are_pairs(&p->a, p->a.col, p->a.row, p->k) &&
+                                !cni_rows_collide(p->a.row * 2, w.ker->mr);
+  w.lines = w.tile > 1 ? !w.in_place : (!w.passing && p->a.row == 1 && p->a.col != 1);
   w.b_form = p->b.col == 1 ? ALONG : w.pairs && are_pairs(&p->b, p->b.row, p->b.col, p->k) ? AS_PAIRS : BY_COPY;
   w.pitch = (parts(w.depth, 16) | 1) * 16; /* an odd number of cache lines, so that rows never collide */
   return w;
@@ -221,11 +133,13 @@ static uint16_t half_bits(const char *x)
 
 /* Elements [first, first + depth) along k of `count` rows of A (columns of B) at x, k_step and i_step apart, as
  * to[i * pitch + t]. */
-static void rows_to(const panels *w, char *to, int64_t pitch, const char *x, int64_t i_step, int64_t k_step, int count,
-                    int64_t first, int64_t depth)
+static void rows_to(const panels *w, char *to, int64_t pitch, const char *x, int64_t i_step, int64_t k_step,
+                    int count, int64_t first, int64_t depth)
 {
   const int64_t k = w->p->k, begin = first * w->each, have = least(depth * w->each, k - begin);
+  const size_t missing = (size_t)(depth - parts(have, w->each)) * 4;
   for (int i = 0; i < count; i++, to += pitch * 4) {
+    memset(to + depth * 4 - missing, 0, missing);
     const char *row = x + (i * i_step + begin * k_step) * 2;
     if (w->pairs) {
       if (k_step == 1) memcpy(to, row, (size_t)have * 2);
@@ -252,7 +166,9 @@ static void lines_to(const panels *w, char *to, int width, const char *x, int64_
   const int64_t begin = first * w->each, have = least(depth * w->each, w->p->k - begin);
   const char *from = x + begin * k_step * 2;
   if (w->pairs) {
+    const int64_t pairs = parts(have, 2);
     w->loops->pairs((uint32_t *)(void *)to, (const uint16_t *)(const void *)from, k_step, count, width, have);
+    memset(to + pairs * width * 4, 0, (size_t)((depth - pairs) * width) * 4);
     return;
   }
   for (int64_t t = 0; t < have; t++, to += width * 4) {
@@ -269,10 +185,12 @@ static void pack_panel(const panels *w, char *to, const char *from, int count, i
   if (w->b_form == ALONG) {
     lines_to(w, to, nr, from, b->row, count, k, depth);
   } else if (w->b_form == AS_PAIRS) {
-    w->ker->pack(to, from + k * 4, b->col / 2, 1, count, nr, depth);
+    const int64_t have = least(depth, w->p->k / 2 - k);
+    w->pack(to, from + k * 4, b->col / 2, 1, count, nr, have);
+    memset(to + have * nr * 4, 0, (size_t)((depth - have) * nr) * 4);
   } else {
     rows_to(w, rows, depth, from, b->col, b->row, count, k, depth);
-    w->ker->pack(to, rows, depth, 1, count, nr, depth);
+    w->pack(to, rows, depth, 1, count, nr, depth);
   }
 }
 
@@ -283,7 +201,7 @@ typedef struct packing {
   char *b; /* block of k after block: column panels (depth, nr) */
 } packing;
 
-/* Items: column panels of B. */
+/* Items: column panels of B; where rows are read, neighbours in memory together. */
 static void pack_range(int64_t begin, int64_t end, void *payload)
 {
   const packing *job = payload;
@@ -293,19 +211,27 @@ static void pack_range(int64_t begin, int64_t end, void *payload)
   size_t bytes = (size_t)(w->kc * nr) * 4;
   char *rows = w->b_form == BY_COPY ? cni_scratch_alloc(bytes) : NULL;
   if (w->b_form == BY_COPY && !rows) return;
-  for (int64_t k = 0; k < w->depth; k += w->kc)
-    for (int64_t item = begin; item < end; item++) {
-      int64_t depth = least(w->kc, w->depth - k), j = item * nr;
-      char *to = job->b + (k * w->width + j * depth) * 4;
-      pack_panel(w, to, cni_product_at(p, &p->b, job->batch, 0, j), (int)least(nr, p->n - j), k, depth, rows);
-    }
+  for (int64_t k = 0; k < w->depth; k += w->kc) {
+    const int64_t depth = least(w->kc, w->depth - k), slice = w->b_form == ALONG ? SLICE : depth;
+    for (int64_t at = 0; at < depth; at += slice)
+      for (int64_t item = begin; item < end; item++) {
+        int64_t j = item * nr;
+        char *to = job->b + (k * w->width + j * depth + at * nr) * 4;
+        pack_panel(w, to, cni_product_at(p, &p->b, job->batch, 0, j), (int)least(nr, p->n - j), k + at,
+                   least(slice, depth - at), rows);
+      }
+  }
   cni_scratch_free(rows, bytes);
 }
+
+/* Whether the first row of a strip starts all of them: a row is added, and sums are not kept in the strip. */
+static bool one_row_starts(const panels *w) { return w->rounds && w->kc >= w->depth && w->p->init.row == 0; }
 
 /* Where a strip begins: (rows, nc) of beta * init's numbers. */
 static void start_strip(const panels *w, float *strip, int64_t b, int64_t i, int64_t j, int64_t rows, int64_t cols)
 {
   const cni_product *p = w->p;
+  if (one_row_starts(w)) rows = 1;
   for (int64_t r = 0; r < rows; r++, strip += w->nc) {
     const char *from = cni_product_at(p, &p->init, b, i + r, j);
     if (r && p->init.row == 0) memcpy(strip, strip - w->nc, (size_t)cols * sizeof *strip);
@@ -319,6 +245,7 @@ static void finish_strip(const panels *w, const float *strip, int64_t b, int64_t
                          int64_t cols)
 {
   const cni_product *p = w->p;
+  if (w->rounds) return;
   if (cols == w->nc && p->c.col == 1 && p->c.row == cols) { /* all in one piece */
     w->store(cni_product_at(p, &p->c, b, i, j), strip, (size_t)(rows * cols));
     return;
@@ -331,19 +258,57 @@ static void finish_strip(const panels *w, const float *strip, int64_t b, int64_t
   }
 }
 
-/* Items: slices of A's panels, packed k-major; neighbours in memory together. */
+/* Elements [k, k + depth) along k of the row panel from row i on, where it lies in packed A. */
+static void pack_a_slice(const packing *job, int64_t i, int rows, int64_t k, int64_t depth)
+{
+  const panels *w = job->w;
+  const cni_product *p = w->p;
+  char *to = job->a + (i * w->depth + k * rows) * 4;
+#if defined(__x86_64__)
+  if (w->tile > 1) {
+    cni_tiles_pack(to, cni_product_at(p, &p->a, job->batch, i, k * 2), p->a.row, p->a.col, rows,
+                   least(depth * 2, p->k - k * 2), 2);
+    return;
+  }
+#endif
+  lines_to(w, to, rows, cni_product_at(p, &p->a, job->batch, i, 0), p->a.col, rows, k, depth);
+}
+
+/* Items: slices of A's panels; neighbours in memory together. */
 static void pack_a_range(int64_t begin, int64_t end, void *payload)
 {
   const packing *job = payload;
   const panels *w = job->w;
   const cni_product *p = w->p;
-  for (int64_t k = 0; k < w->depth; k += SLICE)
+  const int64_t slice = p->a.col == 1 ? w->depth : SLICE;
+  for (int64_t k = 0; k < w->depth; k += slice)
     for (int64_t item = begin; item < end; item++) {
       int64_t i = item * w->mr;
-      int rows = (int)least(w->mr, p->m - i);
-      lines_to(w, job->a + (i * w->depth + k * rows) * 4, rows, cni_product_at(p, &p->a, job->batch, i, 0), p->a.col,
-               rows, k, least(SLICE, w->depth - k));
+      pack_a_slice(job, i, (int)least(w->mr, p->m - i), k, least(slice, w->depth - k));
     }
+}
+
+/* How the kernel steps through A of `rows` rows. */
+static void set_steps(const panels *w, cni_gemm_run *r, int64_t rows)
+{
+  r->rows = (int)rows;
+  if (w->tile > 1 && w->lines) r->a_row = w->tile, r->a_col = w->tile * rows;
+  else if (w->tile > 1) r->a_row = w->p->a.row / 2, r->a_col = w->tile;
+  else if (w->lines) r->a_row = 1, r->a_col = rows;
+  else r->a_row = w->in_place ? w->p->a.row / 2 : w->pitch, r->a_col = 1;
+}
+
+/* One run of a strip that begins at (i, j): the last one rounds, if it can; a strip of one row is all of them. */
+static void run_strip(const packing *job, cni_gemm_run *r, int64_t i, int64_t j, int64_t rows, bool last)
+{
+  const panels *w = job->w;
+  set_steps(w, r, rows);
+  if (w->rounds && last) {
+    r->rounded = (uint16_t *)(void *)cni_product_at(w->p, &w->p->c, job->batch, i, j);
+    r->rounded_row = w->p->c.row;
+  }
+  if (one_row_starts(w)) r->c_row = 0;
+  w->ker->run(r);
 }
 
 /* Rows [i, i + rows) against columns [j, j + cols). a: room for a panel, unless A is packed. */
@@ -357,18 +322,17 @@ static void one_strip(const packing *job, float *strip, char *room, int64_t i, i
   if (p->beta != 0) start_strip(w, strip, job->batch, i, j, rows, cols);
   for (int64_t k = 0; k < w->depth; k += w->kc) {
     cni_gemm_run r = {.a = a + (w->lines ? k * rows : k) * 4,
-                      .a_row = w->lines ? 1 : w->in_place ? p->a.row / 2 : w->pitch,
-                      .a_col = w->lines ? rows : 1,
                       .b = job->b + (k * w->width + j * least(w->kc, w->depth - k)) * 4,
                       .c = strip,
                       .c_row = w->nc,
                       .c_col = 1,
-                      .rows = (int)rows,
                       .cols = cols,
                       .depth = least(w->kc, w->depth - k),
                       .alpha = p->alpha,
                       .beta = k ? 1 : p->beta};
-    w->ker->run(&r);
+    if (w->tile > 1 && i + 2 * rows <= p->m)
+      r.next = (const char *)r.a + rows * (w->in_place ? p->a.row * 2 : w->depth * 4);
+    run_strip(job, &r, i, j, rows, k + w->kc >= w->depth);
   }
   finish_strip(w, strip, job->batch, i, j, rows, cols);
 }
@@ -407,19 +371,16 @@ static void passing_range(int64_t begin, int64_t end, void *payload)
     for (int64_t k = 0; k < w->depth; k += w->kc) {
       int64_t depth = least(w->kc, w->depth - k);
       pack_panel(w, b, cni_product_at(p, &p->b, job->batch, 0, j), (int)cols, k, depth, rows);
-      cni_gemm_run r = {.a = job->a + k * 4,
-                        .a_row = w->pitch,
-                        .a_col = 1,
+      cni_gemm_run r = {.a = job->a + (w->lines ? k * p->m : k) * 4,
                         .b = b,
                         .c = strip,
                         .c_row = nr,
                         .c_col = 1,
-                        .rows = (int)p->m,
                         .cols = cols,
                         .depth = depth,
                         .alpha = p->alpha,
                         .beta = k ? 1 : p->beta};
-      w->ker->run(&r);
+      run_strip(job, &r, 0, j, p->m, k + w->kc >= w->depth);
     }
     finish_strip(w, strip, job->batch, 0, j, p->m, cols);
   }
@@ -449,7 +410,9 @@ static void one_product(const panels *w, int64_t b, char *room)
   if (!p->k) {
     scale_only(w, b);
   } else if (w->passing) {
-    rows_to(w, job.a, w->pitch, cni_product_at(p, &p->a, b, 0, 0), p->a.row, p->a.col, (int)p->m, 0, w->depth);
+    if (w->in_place) job.a = cni_product_at(p, &p->a, b, 0, 0);
+    else if (w->lines) pack_a_slice(&job, 0, (int)p->m, 0, w->depth);
+    else rows_to(w, job.a, w->pitch, cni_product_at(p, &p->a, b, 0, 0), p->a.row, p->a.col, (int)p->m, 0, w->depth);
     cni_parallel_for(col_panels, grain_of(unit, GRAIN_PACK), passing_range, &job);
   } else {
     cni_parallel_for(col_panels, grain_of(unit, GRAIN_PACK), pack_range, &job);
@@ -506,8 +469,7 @@ int cni_half_product(cni_product *p)
   if (p->n == 1) p->c.col = 1, p->b.col = p->k;
   if (p->m == 1) p->a.row = p->k;
   if (p->n < p->m && p->n <= FEW_ROWS && (p->a.col == 1 || p->n == 1)) transpose(p);
-  if (p->m <= FEW_ROWS && p->b.row == 1 && p->k >= LONG_ROWS)
-    return p->dtype == CN_BF16 && cni_cpu_multiplies_bf16() ? run_pairs(p) : run_few(p);
+  if (p->m <= FEW_ROWS && p->b.row == 1 && p->k >= LONG_ROWS) return cni_half_few(p);
   panels w = panels_of(p);
   double work = (double)p->m * (double)p->n * (double)(p->k + 1);
   if (p->batch >= 2 * cn_num_threads() || work < GRAIN_WORK)

@@ -106,9 +106,26 @@ static inline float total(const lanes_f32 *x)
 DOTS(f16)
 DOTS(bf16)
 
+#if CNI_FOR_AVX512
+/* A row of 32 pairs. */
+static inline void put_pairs(uint32_t *to, const uint16_t *from, int64_t k_step)
+{
+  const __m512i low = _mm512_set_epi64(0x002f000f002e000e, 0x002d000d002c000c, 0x002b000b002a000a, 0x0029000900280008,
+                                       0x0027000700260006, 0x0025000500240004, 0x0023000300220002, 0x0021000100200000);
+  const __m512i high = _mm512_add_epi16(low, _mm512_set1_epi16(16));
+  __m512i x = _mm512_loadu_si512(from), y = _mm512_loadu_si512(from + k_step);
+  _mm512_storeu_si512(to, _mm512_permutex2var_epi16(x, low, y));
+  _mm512_storeu_si512(to + 16, _mm512_permutex2var_epi16(x, high, y));
+}
+#endif
+
 static void pairs(uint32_t *to, const uint16_t *from, int64_t k_step, int count, int width, int64_t k)
 {
-  for (int64_t t = 0; t < k; t += 2, to += width) {
+  int64_t t = 0;
+#if CNI_FOR_AVX512
+  for (; count == 32 && width == 32 && t + 1 < k; t += 2, to += width) put_pairs(to, from + t * k_step, k_step);
+#endif
+  for (; t < k; t += 2, to += width) {
     const uint16_t *x = from + t * k_step, *y = x + k_step;
     if (t + 1 < k)
       for (int i = 0; i < count; i++) to[i] = (uint32_t)x[i] | (uint32_t)y[i] << 16;

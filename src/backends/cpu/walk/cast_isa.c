@@ -9,6 +9,9 @@
 
 #include "backends/cpu/isa.h"
 #include "base/convert.h"
+#if CNI_FOR_AVX512
+#include "backends/cpu/walk/avx512/bf16x16.h"
+#endif
 
 #if CNI_FOR_AVX2 || CNI_FOR_AVX512
 #include <immintrin.h>
@@ -133,21 +136,12 @@ static void bf16_to_f32_avx512(void *dst, const void *src, size_t n)
   BF16_to_F32(d + i, s + i, n - i);
 }
 
-/* Rounds to even as cni_f32_to_bf16 does; a NaN keeps its upper half and becomes quiet. */
 static void f32_to_bf16_avx512(void *dst, const void *src, size_t n)
 {
   uint16_t *d = dst;
   const float *s = src;
   size_t i = 0;
-  const __m512i one = _mm512_set1_epi32(1), half = _mm512_set1_epi32(0x7fff), quiet = _mm512_set1_epi32(0x40);
-  for (; i + 16 <= n; i += 16) {
-    __m512 x = _mm512_loadu_ps(s + i);
-    __m512i u = _mm512_castps_si512(x), top = _mm512_srli_epi32(u, 16);
-    __m512i r = _mm512_add_epi32(u, _mm512_add_epi32(half, _mm512_and_si512(top, one)));
-    __mmask16 nan = _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
-    r = _mm512_mask_or_epi32(_mm512_srli_epi32(r, 16), nan, top, quiet);
-    _mm256_storeu_si256((void *)(d + i), _mm512_cvtepi32_epi16(r));
-  }
+  for (; i + 16 <= n; i += 16) _mm256_storeu_si256((void *)(d + i), cni_bf16x16(_mm512_loadu_ps(s + i)));
   F32_to_BF16(d + i, s + i, n - i);
 }
 #define BF16_TO_F32 bf16_to_f32_avx512
