@@ -1,9 +1,10 @@
 /* conv.c: the CPU kernels of conv2d and its gradients: reads the call for the implementations, each a row of its own.
  *
- * Order: own ones for shapes that have something better than the general way (winograd, winograd_1d, gemm, im2col,
- * depthwise); onednn, a library, where it is faster: windows over 8 channels or more, 4 images or more; direct, own,
- * every shape; reference, plain loops: integers, and what tests compare with. CAIRN_KERNEL=conv2d=direct (or another
- * name) changes it. Invariant: a result does not depend on the number of threads in any of them. */
+ * Order: tiles, own, bfloat16 where the machine has tile registers; own ones for shapes that have something better
+ * than the general way (winograd, winograd_1d, gemm, im2col, depthwise); onednn, a library, where it is faster: windows
+ * over 8 channels or more, 4 images or more; direct, own, every shape; reference, plain loops: integers, and what tests
+ * compare with. CAIRN_KERNEL=conv2d=direct (or another name) changes it. Invariant: a result does not depend on the
+ * number of threads in any of them. */
 #include "conv.h"
 
 #include <string.h>
@@ -200,6 +201,35 @@ static int run_onednn(cn_call *c, enum cni_conv_kind kind)
   return cni_onednn_conv(&v, &c->refusal);
 }
 
+#if defined(__x86_64__)
+/* Tiles read and write what lies in any order. */
+static int can_tiles(const cn_call *c, cn_plan *plan, enum cni_conv_kind kind)
+{
+  cni_conv v = read_call(c, kind);
+  plan->refusal = cni_conv_tiles_against(&v);
+  return plan->refusal ? CN_REFUSED : CN_OK;
+}
+static int can_tiles_forward(const cn_call *c, cn_plan *plan) { return can_tiles(c, plan, CNI_CONV_FORWARD); }
+static int can_tiles_input(const cn_call *c, cn_plan *plan) { return can_tiles(c, plan, CNI_CONV_INPUT); }
+static int tiles_forward(cn_call *c)
+{
+  cni_conv v = read_call(c, CNI_CONV_FORWARD);
+  return cni_conv_tiles(&v);
+}
+static int tiles_input(cn_call *c)
+{
+  cni_conv v = read_call(c, CNI_CONV_INPUT);
+  return cni_conv_tiles(&v);
+}
+
+static int prepare_tiles(const cn_call *c, cn_prepared *made)
+{
+  cni_conv v = read_call(c, CNI_CONV_FORWARD);
+  made->of = 1u << 1;
+  return cni_conv_tiles_prepare(&v, made);
+}
+#endif
+
 /* One implementation for the three ops: what it says of a call, and running it. */
 #define ENTRY(name, kind, KIND, against, compute)                                                                    \
   static int can_##name##_##kind(const cn_call *c, cn_plan *plan) { return can(c, plan, KIND, against); }            \
@@ -246,6 +276,10 @@ static int prepare_winograd(const cn_call *c, cn_prepared *made)
       ROW(op, direct, kind, NULL), {op, "reference", reference_##kind}
 
 const cn_kernel cni_cpu_conv_kernels[] = {
+#if defined(__x86_64__)
+    ROW("conv2d", tiles, forward, prepare_tiles),
+    ROW("conv2d_grad_input", tiles, input, NULL),
+#endif
     ROWS("conv2d", forward, prepare_winograd),
     ROWS("conv2d_grad_input", input, NULL),
     ROWS("conv2d_grad_weight", weight, NULL),

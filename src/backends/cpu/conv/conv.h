@@ -39,6 +39,11 @@ cn_desc cni_conv_desc(const cni_conv_tensor *t, int dtype);
 
 /* The implementations, in the order they are tried. _against: why it does not take a convolution, by its shapes and
  * memory; NULL: it does. What runs is 0 or an error. */
+/* conv_tiles.c: bfloat16, forward and the gradient of the input at stride 1; tensors in any order. */
+const char *cni_conv_tiles_against(const cni_conv *v);
+int cni_conv_tiles(const cni_conv *v);
+/* The weight packed, for forward. */
+int cni_conv_tiles_prepare(const cni_conv *v, cn_prepared *made);
 /* conv_winograd.c: 3 x 3 at strides 1 and 2. */
 const char *cni_conv_winograd_against(const cni_conv *v);
 int cni_conv_winograd(const cni_conv *v);

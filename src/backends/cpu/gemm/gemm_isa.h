@@ -23,6 +23,7 @@ typedef struct cni_gemm_run {
   uint16_t *rounded; /* by tiles of pairs: where the result goes as bfloat16, in rows without gaps, c being only read;
                         NULL: to c */
   int64_t rounded_row;
+  const int64_t *a_steps; /* by tiles: where each CNI_TILE elements along k of A lie, from the first; NULL: evenly */
   const void *next; /* by tiles: the row panel after this one, with the same steps, to be fetched meanwhile; or NULL */
 } cni_gemm_run;
 

@@ -84,8 +84,9 @@ static inline fetch fetch_of(const cni_gemm_run *r, int64_t j)
   static inline void name(const cni_gemm_run *r, const char *b, bool lower, fetch f)                                 \
   {                                                                                                                  \
     const int64_t a_row = r->a_row * 4, a_step = r->a_col * 4, b_row = SIDE * 4;                                     \
-    const char *a = r->a, *a_lower = a + TILE * a_row;                                                               \
-    for (int64_t k = 0; k < r->depth; k += TILE, a += a_step, a_lower += a_step, b += TILE * b_row) {                \
+    const int64_t *steps = r->a_steps;                                                                               \
+    for (int64_t k = 0; k < r->depth; k += TILE, b += TILE * b_row) {                                                \
+      const char *a = (const char *)r->a + (steps ? steps[k / TILE] * 4 : k / TILE * a_step);                        \
       for (int i = 0; i < f.rows; i++) __builtin_prefetch(f.at + k / TILE * a_step + i * a_row, 0, 2);               \
       _tile_loadd(6, b, b_row);                                                                                      \
       _tile_loadd(4, a, a_row);                                                                                      \
@@ -93,7 +94,7 @@ static inline fetch fetch_of(const cni_gemm_run *r, int64_t j)
       MULTIPLY(0, 4, 6);                                                                                             \
       MULTIPLY(1, 4, 7);                                                                                             \
       if (!lower) continue;                                                                                          \
-      _tile_loadd(5, a_lower, a_row);                                                                                \
+      _tile_loadd(5, a + TILE * a_row, a_row);                                                                       \
       MULTIPLY(2, 5, 6);                                                                                             \
       MULTIPLY(3, 5, 7);                                                                                             \
     }                                                                                                                \
