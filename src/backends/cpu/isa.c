@@ -114,9 +114,10 @@ int cni_cpu_int8_terms(void)
 {
 #if defined(__x86_64__)
   return cni_cpu_isa() >= CNI_ISA_AVX512 && __builtin_cpu_supports("avx512vnni") ? 4 : 0;
-#endif
+#else
   unsigned has = cni_cpu_isa() >= CNI_ISA_BEST ? cni_os_arm_extensions() : 0;
   return has & CNI_ARM_I8MM ? 8 : has & CNI_ARM_DOTPROD ? 4 : 0;
+#endif
 }
 
 const char *cni_cpu_isa_name(int which)

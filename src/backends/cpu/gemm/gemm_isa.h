@@ -77,9 +77,12 @@ extern const cni_gemm_kernels cni_gemm_tile_pairs, cni_gemm_tile_quads;
  * elements: CNI_TILE along k of all rows, then the next; filled with 0. */
 void cni_tiles_pack(void *to, const void *from, int64_t i_step, int64_t k_step, int rows, int64_t k, int size);
 #endif
+#if CNI_HAS_LEVELS
+/* An element is four int8 that follow each other in k; C is int32. On x86-64 A's numbers are read as unsigned. */
+extern const cni_gemm_kernels cni_gemm_quads;
+#endif
 #if defined(__aarch64__)
-/* An element is four or eight int8 that follow each other in k; C is int32. */
-extern const cni_gemm_kernels cni_gemm_quads, cni_gemm_octets;
+extern const cni_gemm_kernels cni_gemm_octets; /* eight of them */
 #endif
 
 #endif

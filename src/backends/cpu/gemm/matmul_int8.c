@@ -1,8 +1,8 @@
 /* matmul_int8.c: mm_dtype and bmm_dtype of int8 matrices with sums in int32, without wider copies of the operands.
  *
  * Place in the flow: the dispatcher calls it first; other types are refused and go through the decomposition, which
- * casts. Rows go by the plain loops or, where an ARM processor adds up several products at once and there are several
- * rows, by tiles. Invariant: a row of the result is computed by one thread. */
+ * casts. Rows go by the plain loops or, where the processor adds up several products at once and there are several
+ * rows, by tiles. Invariant: sums of integers are the same in any order, so all ways give the same bits. */
 #include <string.h>
 
 #include "backends/cpu/cpu.h"
@@ -37,29 +37,43 @@ static void rows_range(int64_t begin, int64_t end, void *payload)
   }
 }
 
-#if defined(__aarch64__)
+#if CNI_HAS_LEVELS
 
-enum { FEW_ROWS = 4 }; /* fewer are not worth packing b for */
+enum {
+  FEW_ROWS = 4,            /* fewer are not worth packing b for */
+  CHUNK_BYTES = 512 << 10, /* columns of b that stay in the second-level cache while rows of a pass by */
+  GRAIN_PACK = 1 << 16     /* bytes */
+};
 
 static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+static inline int64_t parts(int64_t n, int64_t size) { return (n + size - 1) / size; }
 
 /* One product of a batch. An element is as many int8 along k as the kernels' instruction adds up. */
 typedef struct dot_job {
+  const cni_int8_loops *loops;
   const cni_gemm_kernels *ker;
+  bool tiles; /* a is packed for tiles, depth is a multiple of theirs */
+  bool
+      unsigned_a; /* a's numbers are read so: 128 is added to them, and what that adds to the sums taken away before */
   const int8_t *a, *b;
   int64_t a_row, a_col, b_row, b_col;
   int32_t *c;
   int64_t c_row;
   int64_t m, n, k, depth; /* depth: elements along k */
-  int8_t *packed;         /* column panels of b: (depth, nr) elements */
+  int64_t mr, nc, row_panels, col_panels;
+  int8_t *packed_a; /* row panels: (depth, mr) elements, or as cni_tiles_pack says */
+  int8_t *packed;   /* column panels of b: (depth, nr) elements */
+  int32_t *taken;   /* of each column, with unsigned_a: 128 times its sum */
 } dot_job;
+
+static int64_t size_of(const dot_job *q) { return (int64_t)q->ker->size; }
 
 /* `count` rows of k bytes, i_step and k_step apart, as elements to[(t * width + i) * size], filled with 0. */
 static void put_panel(const dot_job *q, int8_t *to, int width, const int8_t *from, int64_t i_step, int64_t k_step,
                       int64_t count)
 {
-  const int64_t size = (int64_t)q->ker->size, apart = width * size;
-  if (count < width || q->k % size) memset(to, 0, (size_t)(q->depth * apart));
+  const int64_t size = size_of(q), apart = width * size;
+  if (count < width || q->depth * size > q->k) memset(to, 0, (size_t)(q->depth * apart));
   for (int64_t i = 0; i < count; i++, from += i_step, to += size)
     for (int64_t k = 0; k < q->k; k += size) {
       int8_t *element = to + k / size * apart;
@@ -67,81 +81,146 @@ static void put_panel(const dot_job *q, int8_t *to, int width, const int8_t *fro
     }
 }
 
+/* The same for quadruples of b's columns, where rows or columns of b lie in one piece. false: they do not. */
+static bool put_quads(const dot_job *q, int8_t *to, const int8_t *from, int count)
+{
+  const cni_gemm_kernels *words = CNI_BY_ISA(cni_gemm_kernels); /* elements of four bytes, whatever they mean */
+  const int nr = q->ker->nr;
+  const int64_t have = parts(q->k, 4);
+  if (q->ker->size != 4) return false;
+  if (q->b_col == 1) q->loops->quads((uint32_t *)(void *)to, from, q->b_row, count, nr, q->k);
+  else if (q->b_row == 1 && q->k % 4 == 0 && q->b_col % 4 == 0 && (uintptr_t)from % 4 == 0)
+    words->pack(to, from, q->b_col / 4, 1, count, nr, have);
+  else return false;
+  memset(to + have * nr * 4, 0, (size_t)((q->depth - have) * nr * 4));
+  return true;
+}
+
 /* Items: column panels of b. */
 static void pack_range(int64_t begin, int64_t end, void *payload)
 {
   const dot_job *q = payload;
   const int64_t nr = q->ker->nr;
-  for (int64_t p = begin; p < end; p++)
-    put_panel(q, q->packed + p * nr * q->depth * (int64_t)q->ker->size, (int)nr, q->b + p * nr * q->b_col, q->b_col,
-              q->b_row, least(nr, q->n - p * nr));
+  for (int64_t p = begin; p < end; p++) {
+    int8_t *to = q->packed + p * nr * q->depth * size_of(q);
+    const int8_t *from = q->b + p * nr * q->b_col;
+    const int64_t count = least(nr, q->n - p * nr);
+    if (!put_quads(q, to, from, (int)count)) put_panel(q, to, (int)nr, from, q->b_col, q->b_row, count);
+    if (!q->unsigned_a) continue;
+    q->loops->add_up(q->taken + p * nr, to, (int)nr, q->depth);
+    for (int64_t j = p * nr; j < (p + 1) * nr; j++) q->taken[j] *= 128;
+  }
 }
 
 /* Items: row panels of a. */
+static void pack_a_range(int64_t begin, int64_t end, void *payload)
+{
+  const dot_job *q = payload;
+  for (int64_t p = begin; p < end; p++) {
+    const int64_t first = p * q->mr, rows = least(q->mr, q->m - first), bytes = q->mr * q->depth * size_of(q);
+    int8_t *to = q->packed_a + p * bytes;
+    const int8_t *from = q->a + first * q->a_row;
+#if defined(__x86_64__)
+    if (q->tiles) {
+      cni_tiles_pack(to, from, q->a_row, q->a_col, (int)rows, q->k, 1);
+      continue;
+    }
+#endif
+    put_panel(q, to, (int)q->mr, from, q->a_row, q->a_col, rows);
+    if (q->unsigned_a)
+      for (int64_t i = 0; i < bytes; i++) to[i] = (int8_t)(to[i] ^ -128);
+  }
+}
+
+/* Where sums begin that have too much. */
+static void start_rows(const dot_job *q, int64_t i, int64_t rows, int64_t j, int64_t cols)
+{
+  for (int64_t r = i; r < i + rows; r++)
+    for (int64_t s = j; s < j + cols; s++) q->c[r * q->c_row + s] = -q->taken[s];
+}
+
+/* Items: row panels of a against chunks of b's columns, the chunks changing slowest. */
 static void panels_range(int64_t begin, int64_t end, void *payload)
 {
   const dot_job *q = payload;
-  const int64_t mr = q->ker->mr;
-  size_t bytes = (size_t)(mr * q->depth) * q->ker->size;
-  int8_t *room = cni_scratch_alloc(bytes);
-  if (!room) return; /* the error is set, and reaches the caller */
-  for (int64_t p = begin; p < end; p++) {
-    int64_t first = p * mr, rows = least(mr, q->m - first);
-    put_panel(q, room, (int)mr, q->a + first * q->a_row, q->a_row, q->a_col, rows);
-    cni_gemm_run r = {.a = room,
+  for (int64_t item = begin; item < end; item++) {
+    const int64_t p = item % q->row_panels, first = p * q->mr, rows = least(q->mr, q->m - first);
+    const int64_t j = item / q->row_panels * q->nc, cols = least(q->nc, q->n - j);
+    if (q->unsigned_a) start_rows(q, first, rows, j, cols);
+    cni_gemm_run r = {.a = q->packed_a + p * q->mr * q->depth * size_of(q),
                       .a_row = 1,
-                      .a_col = mr,
-                      .b = q->packed,
-                      .c = q->c + first * q->c_row,
+                      .a_col = q->mr,
+                      .b = q->packed + j * q->depth * size_of(q),
+                      .c = q->c + first * q->c_row + j,
                       .c_row = q->c_row,
                       .c_col = 1,
                       .rows = (int)rows,
-                      .cols = q->n,
+                      .cols = cols,
                       .depth = q->depth,
-                      .alpha = 1};
+                      .alpha = 1,
+                      .beta = q->unsigned_a ? 1 : 0};
+#if defined(__x86_64__)
+    if (q->tiles) r.a_row = CNI_TILE, r.a_col = CNI_TILE * rows;
+#endif
     q->ker->run(&r);
   }
-  cni_scratch_free(room, bytes);
 }
 
-static dot_job dots_of(const job *j, const cni_gemm_kernels *ker, int8_t *packed, int64_t batch)
+static void set_operands(dot_job *q, const job *j, int64_t batch)
+{
+  q->a = (const int8_t *)j->a->data + batch * step(j->a);
+  q->b = (const int8_t *)j->b->data + batch * step(j->b);
+  q->c = (int32_t *)j->c->data + batch * step(j->c);
+}
+
+static dot_job dots_of(const job *j, const cni_gemm_kernels *ker)
 {
   const int64_t *as = j->a->strides + j->a->ndim - 2, *bs = j->b->strides + j->b->ndim - 2;
-  return (dot_job){.ker = ker,
-                   .a = (const int8_t *)j->a->data + batch * step(j->a),
-                   .b = (const int8_t *)j->b->data + batch * step(j->b),
-                   .a_row = as[0],
-                   .a_col = as[1],
-                   .b_row = bs[0],
-                   .b_col = bs[1],
-                   .c = (int32_t *)j->c->data + batch * step(j->c),
-                   .c_row = j->c->strides[j->c->ndim - 2],
-                   .m = j->m,
-                   .n = j->n,
-                   .k = j->k,
-                   .depth = (j->k + (int64_t)ker->size - 1) / (int64_t)ker->size,
-                   .packed = packed};
+  dot_job q = {.loops = j->loops, .ker = ker, .mr = ker->mr, .m = j->m, .n = j->n, .k = j->k};
+  q.a_row = as[0], q.a_col = as[1], q.b_row = bs[0], q.b_col = bs[1];
+  q.c_row = j->c->strides[j->c->ndim - 2];
+  q.depth = parts(j->k, (int64_t)ker->size);
+#if defined(__x86_64__)
+  q.tiles = ker == &cni_gemm_tile_quads;
+  q.unsigned_a = !q.tiles;
+  if (q.tiles) q.depth = parts(q.depth, CNI_TILE) * CNI_TILE;
+#endif
+  q.row_panels = parts(q.m, q.mr);
+  q.col_panels = parts(q.n, ker->nr);
+  q.nc = CHUNK_BYTES / (q.depth * (int64_t)ker->size) / ker->nr * ker->nr;
+  q.nc = q.nc < 2 * ker->nr ? 2 * ker->nr : q.nc;
+  return q;
 }
 
 /* NULL where the machine has no such instruction, or the plain loops are better. */
 static const cni_gemm_kernels *dot_kernels(const job *j)
 {
   int terms = j->m >= FEW_ROWS && j->k > 0 ? cni_cpu_int8_terms() : 0;
-  return terms == 8 ? &cni_gemm_octets : terms == 4 ? &cni_gemm_quads : NULL;
+#if defined(__x86_64__)
+  if (terms && cni_cpu_multiplies_tiles()) return &cni_gemm_tile_quads;
+#else
+  if (terms == 8) return &cni_gemm_octets;
+#endif
+  return terms ? &cni_gemm_quads : NULL;
 }
 
 static int run_dots(const job *j, const cni_gemm_kernels *ker)
 {
-  const int64_t nr = ker->nr, mr = ker->mr, panels = (j->n + nr - 1) / nr, k = j->k + (int64_t)ker->size;
-  size_t bytes = (size_t)(panels * nr * k);
-  int8_t *packed = cni_scratch_alloc(bytes);
-  if (!packed) return CN_ERR_MEMORY;
+  dot_job q = dots_of(j, ker);
+  const int64_t k = q.depth * size_of(&q), nr = ker->nr, chunks = parts(q.n, q.nc);
+  size_t a_bytes = (size_t)(q.row_panels * q.mr * k), b_bytes = (size_t)(q.col_panels * nr * k);
+  size_t bytes = a_bytes + b_bytes + (size_t)(q.col_panels * nr) * sizeof *q.taken;
+  q.packed = cni_scratch_alloc(bytes);
+  if (!q.packed) return CN_ERR_MEMORY;
+  q.taken = (int32_t *)(void *)(q.packed + b_bytes); /* whole lines, as columns of a panel are */
+  q.packed_a = (int8_t *)(q.taken + q.col_panels * nr);
   for (int64_t batch = 0; batch < j->c->numel / (j->m * j->n); batch++) {
-    dot_job q = dots_of(j, ker, packed, batch);
-    cni_parallel_for(panels, GRAIN_WORK / (8 * nr * k) + 1, pack_range, &q);
-    cni_parallel_for((j->m + mr - 1) / mr, GRAIN_WORK / (mr * j->n * k / 4) + 1, panels_range, &q);
+    set_operands(&q, j, batch);
+    cni_parallel_for(q.col_panels, GRAIN_PACK / (nr * k) + 1, pack_range, &q);
+    cni_parallel_for(q.row_panels, GRAIN_PACK / (q.mr * k) + 1, pack_a_range, &q);
+    cni_parallel_for(q.row_panels * chunks, GRAIN_WORK / (q.mr * least(q.nc, q.n) * k / 4 + 1) + 1, panels_range, &q);
   }
-  cni_scratch_free(packed, bytes);
+  cni_scratch_free(q.packed, bytes);
   return cn_err();
 }
 
@@ -157,7 +236,7 @@ static int int8_kernel(cn_call *call)
     return CN_REFUSED;
   }
   if (c->numel == 0) return CN_OK;
-#if defined(__aarch64__)
+#if CNI_HAS_LEVELS
   const cni_gemm_kernels *ker = dot_kernels(&j);
   if (ker) return run_dots(&j, ker);
 #endif

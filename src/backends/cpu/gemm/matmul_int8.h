@@ -9,6 +9,11 @@
 /* c[0..n) = the sum over t < k of a[t * a_col] times row t of b: (k, n), whose rows lie b_row apart. */
 typedef struct cni_int8_loops {
   void (*row)(int32_t *c, const int8_t *a, int64_t a_col, const int8_t *b, int64_t b_row, int64_t n, int64_t k);
+  /* to[t * width + i] = numbers 4 t to 4 t + 3 of column i < count, lowest byte first; 0 up to width. k: rows of
+   * `from`, b_row apart; missing ones count as 0. */
+  void (*quads)(uint32_t *to, const int8_t *from, int64_t b_row, int count, int width, int64_t k);
+  /* sums[i] = the sum of all numbers of column i < width of `depth` rows of such quadruples. */
+  void (*add_up)(int32_t *sums, const int8_t *quads, int width, int64_t depth);
 } cni_int8_loops;
 
 CNI_DECLARE_BY_ISA(cni_int8_loops, cni_int8_loops);

@@ -31,4 +31,25 @@ static void row(int32_t *c, const int8_t *a, int64_t a_col, const int8_t *b, int
   }
 }
 
-const cni_int8_loops CNI_ISA_NAME(cni_int8_loops) = {row};
+static void quads(uint32_t *to, const int8_t *from, int64_t b_row, int count, int width, int64_t k)
+{
+  for (int64_t t = 0; t < k; t += 4, to += width) {
+    const uint8_t *x = (const uint8_t *)from + t * b_row, *y = x + b_row, *z = y + b_row, *w = z + b_row;
+    if (t + 3 < k)
+      for (int i = 0; i < count; i++)
+        to[i] = x[i] | (uint32_t)y[i] << 8 | (uint32_t)z[i] << 16 | (uint32_t)w[i] << 24;
+    else
+      for (int i = 0; i < count; i++)
+        to[i] = x[i] | (t + 1 < k ? (uint32_t)y[i] << 8 : 0) | (t + 2 < k ? (uint32_t)z[i] << 16 : 0);
+    for (int i = count; i < width; i++) to[i] = 0;
+  }
+}
+
+static void add_up(int32_t *sums, const int8_t *quads, int width, int64_t depth)
+{
+  memset(sums, 0, (size_t)width * sizeof *sums);
+  for (int64_t t = 0; t < depth; t++, quads += 4 * width)
+    for (int i = 0; i < width; i++) sums[i] += quads[4 * i] + quads[4 * i + 1] + quads[4 * i + 2] + quads[4 * i + 3];
+}
+
+const cni_int8_loops CNI_ISA_NAME(cni_int8_loops) = {row, quads, add_up};
