@@ -10,9 +10,9 @@
 #include "test.h"
 
 /* Rows, columns and terms around the sizes of tiles and of what an instruction adds up; long rows go another way. */
-static const int64_t sizes[][3] = {{1, 5, 70},    {3, 8, 64},  {4, 1, 1},    {5, 9, 3},
-                                   {8, 8, 16},    {9, 17, 33}, {16, 65, 66}, {33, 20, 31},
-                                   {50, 70, 200}, {2, 3, 0},   {70, 96, 64}, {40, 100, 2100}};
+static const int64_t sizes[][3] = {{1, 5, 70},   {3, 8, 64},      {4, 1, 1},    {5, 9, 3},     {8, 8, 16},
+                                   {9, 17, 33},  {16, 65, 66},    {33, 20, 31}, {50, 70, 200}, {2, 3, 0},
+                                   {70, 96, 64}, {40, 100, 2100}, {6, 40, 96},  {20, 100, 65}};
 enum { SIZES = sizeof sizes / sizeof sizes[0], LAYOUTS = 4 };
 
 static void on_each_isa(void (*body)(void))

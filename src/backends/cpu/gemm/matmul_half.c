@@ -22,7 +22,9 @@ enum {
   GRAIN_PACK = 1 << 15, /* elements */
   FEW_ROWS = 16,        /* of A: up to here reading B is what costs */
   LONG_ROWS = 64,       /* k from where on that pays */
-  SLICE = 16,           /* elements along k that are packed together over all panels */
+  DOT_ROWS = 4,         /* up to here nothing beats dot products */
+  TURNED_ROWS = 64,
+  SLICE = 16, /* elements along k that are packed together over all panels */
   CHUNK_BYTES = 384 << 10,
   TILE_CHUNK_BYTES = 1 << 20, /* for tiles, whose machines have 2 MiB of second-level cache */
   MOST_COLUMNS = 1024         /* of a chunk */
@@ -236,8 +238,22 @@ static void start_strip(const panels *w, float *strip, int64_t b, int64_t i, int
     const char *from = cni_product_at(p, &p->init, b, i + r, j);
     if (r && p->init.row == 0) memcpy(strip, strip - w->nc, (size_t)cols * sizeof *strip);
     else if (p->init.col == 1) w->load(strip, from, (size_t)cols);
-    else
+    else if (p->init.col == 0) {
+      w->load(strip, from, 1);
+      for (int64_t s = 1; s < cols; s++) strip[s] = strip[0];
+    } else
       for (int64_t s = 0; s < cols; s++, from += p->init.col * 2) w->load(strip + s, from, 1);
+  }
+}
+
+/* Where C's columns lie in one piece. */
+static void give_columns(const panels *w, const float *strip, int64_t b, int64_t i, int64_t j, int64_t rows,
+                         int64_t cols)
+{
+  float column[64]; /* more than a panel's rows */
+  for (int64_t s = 0; s < cols; s++) {
+    for (int64_t r = 0; r < rows; r++) column[r] = strip[r * w->nc + s];
+    w->store(cni_product_at(w->p, &w->p->c, b, i, j + s), column, (size_t)rows);
   }
 }
 
@@ -248,6 +264,10 @@ static void finish_strip(const panels *w, const float *strip, int64_t b, int64_t
   if (w->rounds) return;
   if (cols == w->nc && p->c.col == 1 && p->c.row == cols) { /* all in one piece */
     w->store(cni_product_at(p, &p->c, b, i, j), strip, (size_t)(rows * cols));
+    return;
+  }
+  if (p->c.row == 1 && p->c.col != 1) {
+    give_columns(w, strip, b, i, j, rows, cols);
     return;
   }
   for (int64_t r = 0; r < rows; r++, strip += w->nc) {
@@ -463,13 +483,22 @@ static void transpose(cni_product *p)
   p->m = m, p->n = n;
 }
 
+/* Whether tiles had better read B's columns as rows of A, and pack A, by far the smaller. Alignment must not decide:
+ * where it is not kind, what is read is copied. */
+static bool better_turned(const cni_product *p)
+{
+  return p->dtype == CN_BF16 && p->m > DOT_ROWS && p->m <= TURNED_ROWS && p->n >= 4 * p->m && p->b.row == 1 &&
+         p->k >= LONG_ROWS && cni_cpu_multiplies_tiles();
+}
+
 int cni_half_product(cni_product *p)
 {
   if (!p->init.data) p->beta = 0;
   if (p->n == 1) p->c.col = 1, p->b.col = p->k;
   if (p->m == 1) p->a.row = p->k;
   if (p->n < p->m && p->n <= FEW_ROWS && (p->a.col == 1 || p->n == 1)) transpose(p);
-  if (p->m <= FEW_ROWS && p->b.row == 1 && p->k >= LONG_ROWS) return cni_half_few(p);
+  if (better_turned(p)) transpose(p);
+  else if (p->m <= FEW_ROWS && p->b.row == 1 && p->k >= LONG_ROWS) return cni_half_few(p);
   panels w = panels_of(p);
   double work = (double)p->m * (double)p->n * (double)(p->k + 1);
   if (p->batch >= 2 * cn_num_threads() || work < GRAIN_WORK)
