@@ -1,6 +1,6 @@
 /* train.c: cairn's side of training steps and inference of whole networks: the models of the rows `mlp_step`,
  * `lenet_step`, `lstm_step`, `gpt_step`, `resnet18_train`, `resnet18_infer_b1` and `_b8`, each as it is and compiled,
- * and `gpt_generate`.
+ * and `gpt_generate`; `gpt_bf16_step` under autocast, `resnet18_bf16_infer_b1` and `_b8` with everything in bfloat16.
  *
  * Networks are made of modules and optimisers as a program would. Invariant: parameters start with the numbers of
  * bench_fill, the i-th of a network with seed 100 + i, as in torch_train.py; the check is the loss after three steps.
@@ -207,6 +207,13 @@ static void prepare_resnet_infer(void)
   cn_module_train(net, false);
 }
 
+static void prepare_resnet_half(void)
+{
+  prepare_resnet_infer();
+  cn_module_to(net, CN_CPU, CN_BF16);
+  cn_set(&x, cn_cast(x, CN_BF16));
+}
+
 static void prepare_generate(void)
 {
   clear();
@@ -229,6 +236,17 @@ static cn_tensor *step_of(cn_tensor *input, cn_tensor *target)
 }
 
 static void step(void) { result[0] = step_of(x, y); }
+
+/* The forward pass under autocast. */
+static void half_step(void)
+{
+  cn_optim_zero_grad(opt);
+  int saved = cn_autocast_begin(CN_BF16);
+  result[0] = cn_cross_entropy(cn_forward(net, x), y);
+  cn_autocast_end(saved);
+  cn_backward(result[0]);
+  cn_optim_step(opt);
+}
 
 /* The whole step as one program. */
 static int captured(cn_compile_call *k)
@@ -296,12 +314,15 @@ static const struct side_case works[] = {
   {"lstm_step", "compiled", "token", 32 * 64, prepare_lstm, compiled_step, {0}, true},
   {"gpt_step", "", "token", 8 * SEQ, prepare_gpt, step, {0}, true},
   {"gpt_step", "compiled", "token", 8 * SEQ, prepare_gpt, compiled_step, {0}, true},
+  {"gpt_bf16_step", "", "token", 8 * SEQ, prepare_gpt, half_step, {0}, true},
   {"resnet18_train", "", "image", 8, prepare_resnet, step, {0}, true},
   {"resnet18_train", "compiled", "image", 8, prepare_resnet, compiled_step, {0}, true},
   {"resnet18_infer_b1", "", "image", 1, prepare_resnet_infer, infer, {1}, false},
   {"resnet18_infer_b1", "compiled", "image", 1, prepare_resnet_infer, compiled_infer, {1}, false},
   {"resnet18_infer_b8", "", "image", 8, prepare_resnet_infer, infer, {8}, false},
   {"resnet18_infer_b8", "compiled", "image", 8, prepare_resnet_infer, compiled_infer, {8}, false},
+  {"resnet18_bf16_infer_b1", "", "image", 1, prepare_resnet_half, infer, {1}, false},
+  {"resnet18_bf16_infer_b8", "", "image", 8, prepare_resnet_half, infer, {8}, false},
   {"gpt_generate", "", "token", SEQ, prepare_generate, generate, {0}, false},
 };
 

@@ -119,7 +119,7 @@ STEPS = {
 }
 
 
-def step_work(name, variant):
+def step_work(name, variant, half=False):
     build, inputs, target, optimiser, amount, unit = STEPS[name]
     state = {}
 
@@ -133,7 +133,8 @@ def step_work(name, variant):
     def step():
         net, opt, x, y = state["all"]
         opt.zero_grad(set_to_none=True)
-        loss = F.cross_entropy(net(x), y)
+        with torch.autocast("cpu", torch.bfloat16, enabled=half):
+            loss = F.cross_entropy(net(x), y)
         loss.backward()
         opt.step()
         return loss
@@ -145,15 +146,15 @@ def step_work(name, variant):
     def check():
         return [float(step()) for _ in range(3)][-1]
 
-    return dialogue.Work(name, variant, unit, amount, setup, run, check)
+    return dialogue.Work(name.replace("_step", "_bf16_step") if half else name, variant, unit, amount, setup, run, check)
 
 
-def infer_work(batch, variant):
+def infer_work(batch, variant, half=False):
     state = {}
 
     def setup():
-        layout = LAYOUTS[variant]
-        state["all"] = filled(resnet18()).eval().to(memory_format=layout), images(batch).to(memory_format=layout)
+        how = dict(memory_format=LAYOUTS[variant], dtype=torch.bfloat16 if half else torch.float32)
+        state["all"] = filled(resnet18()).eval().to(**how), images(batch).to(**how)
 
     def run(n):
         net, x = state["all"]
@@ -166,7 +167,7 @@ def infer_work(batch, variant):
         with torch.inference_mode():
             return sample(net(x))
 
-    return dialogue.Work(f"resnet18_infer_b{batch}", variant, "image", batch, setup, run, check)
+    return dialogue.Work(f"resnet18_{'bf16_' if half else ''}infer_b{batch}", variant, "image", batch, setup, run, check)
 
 
 def generate_work():
@@ -200,7 +201,8 @@ def works():
     for name in STEPS:
         variants = LAYOUTS if name == "resnet18_train" else UPDATES
         yield from (step_work(name, v) for v in variants)
-    yield from (infer_work(batch, v) for batch in (1, 8) for v in LAYOUTS)
+    yield from (step_work("gpt_step", v, half=True) for v in UPDATES)
+    yield from (infer_work(batch, v, half) for half in (False, True) for batch in (1, 8) for v in LAYOUTS)
     yield generate_work()
 
 
