@@ -178,8 +178,8 @@ static bool layer_fits(cn_tensor *const *w, int64_t width, int64_t given, int64_
 static bool decoder_fits(const cn_call *c)
 {
   const cn_desc *keys = &c->in[KEYS]->d, *x = &c->in[DECODER_INPUT]->d, *at = &c->in[DECODER_POSITION]->d;
-  if (keys->ndim != 5 || !keys->shape[0] || x->ndim != 3 || x->shape[1] != 1 || x->shape[0] != keys->shape[1] || !keys->shape[2] ||
-      !keys->shape[4] || at->ndim != 1 || at->shape[0] != x->shape[0])
+  if (keys->ndim != 5 || !keys->shape[0] || x->ndim != 3 || x->shape[1] != 1 || x->shape[0] != keys->shape[1] ||
+      !keys->shape[2] || !keys->shape[4] || at->ndim != 1 || at->shape[0] != x->shape[0])
     return false;
   int64_t width = x->shape[2], given = keys->shape[2] * keys->shape[4], queries = 0;
   bool fits = cni_same_shape(5, keys->shape, c->in[VALUES]->d.ndim, c->in[VALUES]->d.shape) &&
@@ -252,8 +252,8 @@ static cn_tensor *decoder_layer(const cn_call *c, int64_t n, cn_tensor *x, cn_te
   cn_tensor *k = heads_of(linear_of(c, x, w, w + TO_K, "none", NULL, false), width);
   cn_tensor *v = heads_of(linear_of(c, x, w, w + TO_V, "none", NULL, false), width);
   cn_tensor *room = q ? cn_empty_like(q) : NULL;
-  if (!room || cn_attend_step(keys, values, &y, cn_select(c->in[KEYS], 0, n), cn_select(c->in[VALUES], 0, n), room, q, k,
-                              v, c->in[DECODER_POSITION], c->in[DECODER_COSINES], c->in[DECODER_SINES],
+  if (!room || cn_attend_step(keys, values, &y, cn_select(c->in[KEYS], 0, n), cn_select(c->in[VALUES], 0, n), room, q,
+                              k, v, c->in[DECODER_POSITION], c->in[DECODER_COSINES], c->in[DECODER_SINES],
                               .scale = cni_option_float(scale_of(c, n))))
     return NULL;
   y = cn_reshape(y, CN_SHAPE(cn_size(x, 0), 1, cn_size(q, 1) * width));

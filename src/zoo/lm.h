@@ -102,6 +102,7 @@ typedef struct cni_decoder {
   double scale;
 } cni_decoder;
 /* All layers of the cache; describe says what one of `blocks` is. */
-cn_tensor *cni_step_decoders(cni_writing *s, cn_tensor *x, cn_module *blocks, void (*describe)(cni_decoder *, cn_module *));
+cn_tensor *cni_step_decoders(cni_writing *s, cn_tensor *x, cn_module *blocks,
+                             void (*describe)(cni_decoder *, cn_module *));
 
 #endif

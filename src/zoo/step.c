@@ -214,7 +214,8 @@ static cn_tensor *decoders_at_once(cni_writing *s, cn_tensor *x, const cni_decod
 }
 
 /* Of one row all at once: what counts there is how often a device waits. */
-cn_tensor *cni_step_decoders(cni_writing *s, cn_tensor *x, cn_module *blocks, void (*describe)(cni_decoder *, cn_module *))
+cn_tensor *cni_step_decoders(cni_writing *s, cn_tensor *x, cn_module *blocks,
+                             void (*describe)(cni_decoder *, cn_module *))
 {
   size_t n = cn_module_nchildren(blocks), bytes = n * sizeof(cni_decoder);
   cni_decoder *d = !x || cn_err() ? NULL : cn_alloc_zero(bytes);

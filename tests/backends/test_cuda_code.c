@@ -19,8 +19,8 @@ static void compiles(void **state)
 
 #include "backends/cuda/code.h"
 
-/* FORM of the halves of a decoder's layer: blocks of a cluster, heads that share a key or whether there is a gate, fours of
- * packs of the row that a warp has. */
+/* FORM of the halves of a decoder's layer: blocks of a cluster, heads that share a key or whether there is a gate,
+ * fours of packs of the row that a warp has. */
 #define DECODER(cluster, more, row) ((cluster) | (more) << 4 | (row) << 8)
 /* FORM of linear_step.cu, with a norm: warps that share a result, results at a time, how often these are under way. */
 #define TEAM_OF(team, at_once, slots) ((team) | (at_once) << 3 | (slots) << 5 | 1 << 8)

@@ -122,8 +122,8 @@ static int run_decoder(cn_tensor **t, const decoder_case *d)
                           .scales = given);
 }
 
-/* A decoder at once: in clusters of one, two and eight blocks, whose shares are even and not; heads that share keys, with
- * a gate and angles; caches that take several rounds; and one that is too wide. */
+/* A decoder at once: in clusters of one, two and eight blocks, whose shares are even and not; heads that share keys,
+ * with a gate and angles; caches that take several rounds; and one that is too wide. */
 static void decoders(void **state)
 {
   (void)state;
@@ -151,7 +151,8 @@ static void decoders(void **state)
     assert_int_equal(run_decoder(all, d), 0);
     assert_int_equal(run_decoder(far, d), 0);
     cn_inference_end(saved);
-    /* float32: sums of up to 1,056 terms in another order, layer after layer; bfloat16: roundings that go the other way. */
+    /* float32: sums of up to 1,056 terms in another order, layer after layer; bfloat16: roundings that go the other
+     * way. */
     close_to("keys", all[0], far[0], d->low ? 5e-2 : 5e-5);
     close_to("values", all[1], far[1], d->low ? 5e-2 : 5e-5);
     close_to("a decoder", all[2], far[2], d->low ? 1e-1 : 5e-5);

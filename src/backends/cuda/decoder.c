@@ -1,9 +1,9 @@
 /* decoder.c: the layers of a decoder for one token of one text.
  *
- * Place in the flow: the kernel of decoder_step. What such a layer takes is not its arithmetic but how often kernels wait
- * for one another, so it is two launches (kernels/decoder_attend.cu, decoder_feed.cu) where its weights fit into the
- * shared memory of all blocks, and those of decode.c otherwise. Invariant: sizes of shared memory are those that the
- * kernels make of their numbers. */
+ * Place in the flow: the kernel of decoder_step. What such a layer takes is not its arithmetic but how often kernels
+ * wait for one another, so it is two launches (kernels/decoder_attend.cu, decoder_feed.cu) where its weights fit into
+ * the shared memory of all blocks, and those of decode.c otherwise. Invariant: sizes of shared memory are those that
+ * the kernels make of their numbers. */
 #include <math.h>
 #include <string.h>
 
@@ -130,7 +130,8 @@ static int64_t lanes_of(int64_t packs)
 
 static int64_t attend_shared(const decoder *l, const plan *p)
 {
-  int64_t lines = (l->share + 2) * l->head, own = lines / p->cluster, units = parts(own, 8), packs = l->head / l->vector;
+  int64_t lines = (l->share + 2) * l->head, own = lines / p->cluster, units = parts(own, 8);
+  int64_t packs = l->head / l->vector;
   int64_t lanes = lanes_of(packs), each = parts(packs, lanes), ahead = each > 1 ? 2 : 4;
   int64_t deep = parts(l->share * packs, 4), rounds = parts(l->width / p->cluster, WARPS * UNITS_OUT * 8);
   int64_t joined = p->cluster * l->share * (l->head / 4 + 1) * 16, seen = l->share * WARPS * (l->head + 2) * 4;
@@ -142,13 +143,14 @@ static int64_t attend_shared(const decoder *l, const plan *p)
 static int64_t feed_shared(const decoder *l, const plan *p)
 {
   int64_t weights = l->gated ? 2 : 1, units = parts(p->inner, 8), deep = parts(p->inner / l->vector, 4);
-  int64_t rounds = parts(l->width, WARPS * UNITS_DOWN * 8), sums = WARPS * (weights * units * 8 + 4 + UNITS_DOWN * 8) * 4;
+  int64_t rounds = parts(l->width, WARPS * UNITS_DOWN * 8);
+  int64_t sums = WARPS * (weights * units * 8 + 4 + UNITS_DOWN * 8) * 4;
   int64_t row = (WARPS * 4 * p->blocks + 4 * deep) * PACK;
   return 32 + 8 * l->width + sums + row + (weights * units * p->blocks + rounds * UNITS_DOWN * deep) * THREADS * PACK;
 }
 
-/* Blocks that run at once share the columns in between. Clusters lie within a part of the device, so that some units are
- * left over: three quarters of all have been seen to be free for them. */
+/* Blocks that run at once share the columns in between. Clusters lie within a part of the device, so that some units
+ * are left over: three quarters of all have been seen to be free for them. */
 static void plan_feed(plan *p, const decoder *l)
 {
   int64_t cluster = p->feed_cluster, blocks = l->d->units * 3 / 4 / cluster * cluster, packs = l->inner / l->vector;

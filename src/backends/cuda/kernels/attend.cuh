@@ -1,7 +1,7 @@
 /* attend.cuh: what threads do that let one query of a head attend to keys and values of a cache.
  *
- * A group of LANES threads has a key at a time, 16 bytes each, and keeps to itself what it has seen until the end. T0 is
- * the element type, N the width of a head. Invariant: a thread reads back only what it asked for itself. */
+ * A group of LANES threads has a key at a time, 16 bytes each, and keeps to itself what it has seen until the end. T0
+ * is the element type, N the width of a head. Invariant: a thread reads back only what it asked for itself. */
 enum {
   PACKS = N / V,
   LANES = PACKS > 16 ? 32 : PACKS > 8 ? 16 : PACKS > 4 ? 8 : PACKS > 2 ? 4 : PACKS > 1 ? 2 : 1,
@@ -26,8 +26,8 @@ FN f32 turned(const angles &a, const T0 *x, i64 at, int i)
   return get(put<T0>(get(put<T0>(own * c)) + other * s));
 }
 
-/* Asks for this group's key and value j of n: each thread's packs of them, keys and values in turn, are its own in shared
- * memory. */
+/* Asks for this group's key and value j of n: each thread's packs of them, keys and values in turn, are its own in
+ * shared memory. */
 FN words *room_of(words *room, int slot) { return room + slot * 2 * EACH_LANE * THREADS + (int)threadIdx.x; }
 FN void ask(words *room, int slot, const T0 *keys, const T0 *values, int j, int n, int lane)
 {

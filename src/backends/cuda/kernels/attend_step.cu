@@ -1,10 +1,10 @@
 /* attend_step.cu: attention of one query row a head to keys and values in a cache, of which the last pair is put there
  * by the same launch.
  *
- * A block has one head of one row of the batch, and a chunk of the keys; only those up to the present position are read.
- * A group of LANES threads has a key at a time, 16 bytes each, and keeps to itself what it has seen until the end. Where
- * there are several chunks, attend_join adds up their parts. T0 is the element type, N the width of a head. Invariant: the
- * new key and value are taken from the operands, so that no block reads what another writes. */
+ * A block has one head of one row of the batch, and a chunk of the keys; only those up to the present position are
+ * read. A group of LANES threads has a key at a time, 16 bytes each, and keeps to itself what it has seen until the
+ * end. Where there are several chunks, attend_join adds up their parts. T0 is the element type, N the width of a head.
+ * Invariant: the new key and value are taken from the operands, so that no block reads what another writes. */
 #include "codegen/device.cuh"
 #include "common.cuh"
 #include "step.cuh"

@@ -1,10 +1,10 @@
-/* decoder.cuh: what the two halves of a decoder's layer (decoder_attend.cu, decoder_feed.cu) share: a row behind its norm,
- * products of rows of weights with it, and sums of which each cluster, or each head, has made a part.
+/* decoder.cuh: what the two halves of a decoder's layer (decoder_attend.cu, decoder_feed.cu) share: a row behind its
+ * norm, products of rows of weights with it, and sums of which each cluster, or each head, has made a part.
  *
  * Weights go in units of 8 rows, of which four threads have one: of 4 packs beside each other each has its own. Whoever
- * asks for a weight multiplies it, so that nobody waits for others' copies; 16-bit floats are multiplied by Tensor Cores,
- * whose order of columns does not matter. The columns of a long row are dealt out to the warps (BLOCKS times 4 packs
- * each), whose sums meet in shared memory. Invariant: what lies beyond a row is zero in both factors. */
+ * asks for a weight multiplies it, so that nobody waits for others' copies; 16-bit floats are multiplied by Tensor
+ * Cores, whose order of columns does not matter. The columns of a long row are dealt out to the warps (BLOCKS times 4
+ * packs each), whose sums meet in shared memory. Invariant: what lies beyond a row is zero in both factors. */
 enum { TURNS = 8 }; /* as many as a cluster may have blocks */
 enum { BLOCKS = FORM >> 8 & 15, WARPS = THREADS / 32, WARP_PACKS = 4 * BLOCKS, LOW = sizeof(T0) == 2 };
 #define WARP ((int)(threadIdx.x >> 5))
@@ -44,8 +44,9 @@ FN void block_sums(f32 &a, f32 &b, f32 *room)
   for (int w = 0; w < WARPS; w++) a += room[w * 2], b += room[w * 2 + 1];
 }
 
-/* The row, of which a thread has its pack in x, behind its norm: into `row`, where a warp finds its own packs. room: four
- * numbers a warp. Sums are about the first element, which 16 bits cannot tell from others; wider ones about the mean. */
+/* The row, of which a thread has its pack in x, behind its norm: into `row`, where a warp finds its own packs. room:
+ * four numbers a warp. Sums are about the first element, which 16 bits cannot tell from others; wider ones about the
+ * mean. */
 FN void put_row(words *row, const f32 *x, const norm_packs &packs_of, const norm_weights &n, int kind, f32 eps,
                 int packs, f32 first, f32 *room)
 {

@@ -1,12 +1,13 @@
 /* decoder_attend.cu: attention in a decoder's layer, for one row: its norm, queries, keys and values of a key head, the
  * cache, and the product with the columns of the last weight that are this head's.
  *
- * A cluster of CLUSTER blocks has one key head, and the SHARE query heads that use it. Each block makes a part of queries,
- * key and value, and sends it to the others; attends to a part of the cache, and sends the others what it has seen; and
- * makes a part of the head's share of the result, which decoder_feed.cu adds up over the heads. Weights, and the cache,
- * are on their way to shared memory before the kernel in front has ended: what is left then is short. T0 is the element
- * type, N the width of a head, FORM: CLUSTER, SHARE, BLOCKS (decoder.cuh). Invariants: a block ends after it has got all that
- * others send to it; the last key and value come from the row, so that no block reads what another writes. */
+ * A cluster of CLUSTER blocks has one key head, and the SHARE query heads that use it. Each block makes a part of
+ * queries, key and value, and sends it to the others; attends to a part of the cache, and sends the others what it has
+ * seen; and makes a part of the head's share of the result, which decoder_feed.cu adds up over the heads. Weights, and
+ * the cache, are on their way to shared memory before the kernel in front has ended: what is left then is short. T0 is
+ * the element type, N the width of a head, FORM: CLUSTER, SHARE, BLOCKS (decoder.cuh). Invariants: a block ends after
+ * it has got all that others send to it; the last key and value come from the row, so that no block reads what another
+ * writes. */
 #define CLUSTER (FORM & 15)
 #define BLOCKS_AT_ONCE ((FORM >> 8 & 15) > 4 ? 1 : 2) /* two, where their weights fit side by side */
 enum { SHARE = FORM >> 4 & 15 };
@@ -21,7 +22,8 @@ enum { SHARE = FORM >> 4 & 15 };
 struct attend_job {
   const T0 *x;                     /* (width) */
   norm_weights norm;
-  const T0 *q, *k, *v, *out;       /* (key_heads SHARE N, width), (key_heads N, width) twice, (width, key_heads SHARE N) */
+  const T0 *q, *k, *v;             /* (key_heads SHARE N, width), (key_heads N, width) twice */
+  const T0 *out;                   /* (width, key_heads SHARE N) */
   const T0 *q_bias, *k_bias, *v_bias;
   T0 *keys, *values;               /* (key_heads, length, N) */
   const i64 *position;             /* (1) */
@@ -31,7 +33,7 @@ struct attend_job {
   i64 length;
   i32 width, kind;                 /* kind: of norm */
   f32 eps, scale;
-  i32 steady, unused;              /* is nothing written to weights, cache and position by what was queued just before? */
+  i32 steady, unused; /* is nothing written to weights, cache and position by what was queued just before? */
   fault_slot fault;
 };
 
@@ -161,7 +163,8 @@ FN void see_keys(seen *s, const rooms &r, const attend_job &p, const f32 (*q)[EA
   }
 }
 
-/* What this block's warps have seen of a head: four columns, or, behind them, the largest score and the sum of weights. */
+/* What this block's warps have seen of a head: four columns, or, behind them, the largest score and the sum of
+ * weights. */
 FN words joined_piece(const rooms &r, int h, int piece_of_head)
 {
   const f32 *mosts = r.mosts + h * WARPS, *totals = r.totals + h * WARPS, *sums = r.sums + h * WARPS * N;
@@ -284,7 +287,8 @@ KERNEL(decoder_attend, attend_job)
 #pragma unroll 1
   for (int a = 0; a < AHEAD; a++) ask(r.cache, a, p.keys + first, p.values + first, a * KEYS + group, n, lane);
   const norm_packs norm = ask_norm(p.norm, packs);
-  const T0 *bias = threadIdx.x < OWN ? of_line(p.q_bias, p.k_bias, p.v_bias, 1, head, rank * OWN + (int)threadIdx.x) : 0;
+  const int line = rank * OWN + (int)threadIdx.x;
+  const T0 *bias = threadIdx.x < OWN ? of_line(p.q_bias, p.k_bias, p.v_bias, 1, head, line) : 0;
   const f32 own_bias = bias ? get(*bias) : 0;
   cluster_barrier();
   if (p.steady) wait_for_previous();

@@ -2,11 +2,11 @@
  * row, then its norm, the linear layers to more columns and back, and their sum with the row.
  *
  * A block has N of the columns in between: it makes them, and multiplies them by its columns of the last weight. The
- * CLUSTER blocks of a cluster add up what that gives, each a slice of the row; so do they with attention's parts, one per
- * head, at the beginning. The cluster that is the last to have its sums of a slice adds up those of all clusters. Weights
- * are on their way to shared memory before the kernel in front has ended. T0 is the element type, FORM: CLUSTER, whether
- * there is a gate, BLOCKS (decoder.cuh). Invariant: a block ends after it has got all that others send to it; sums are in an
- * order that depends on shapes alone. */
+ * CLUSTER blocks of a cluster add up what that gives, each a slice of the row; so do they with attention's parts, one
+ * per head, at the beginning. The cluster that is the last to have its sums of a slice adds up those of all clusters.
+ * Weights are on their way to shared memory before the kernel in front has ended. T0 is the element type, FORM:
+ * CLUSTER, whether there is a gate, BLOCKS (decoder.cuh). Invariant: a block ends after it has got all that others send
+ * to it; sums are in an order that depends on shapes alone. */
 #define CLUSTER (FORM & 15)
 #define BLOCKS_AT_ONCE ((FORM >> 8 & 15) > 4 ? 1 : 2) /* two, where their weights fit side by side */
 enum { GATED = FORM >> 4 & 1 };
@@ -32,14 +32,14 @@ struct feed_job {
   i32 steady, unused;               /* is nothing written to weights by what was queued just before? */
 };
 
-enum { UNITS = (N + 7) / 8, INNER = UNITS * 8 }; /* of the columns in between, at most THREADS; as many as are computed */
-enum { DEEP = (N / V + 3) / 4, UNITS_DOWN = 4, SUMS = UNITS * 8 * WARPS }; /* packs of a row of the last weight, by fours */
+enum { UNITS = (N + 7) / 8, SUMS = UNITS * 8 * WARPS }; /* of the columns in between, of which THREADS are the most */
+enum { DEEP = (N / V + 3) / 4, UNITS_DOWN = 4 };        /* of the last weight: packs of a row, by fours; at a time */
 
 /* What a block shares. */
 struct rooms {
   u64 *box;                    /* for the row, for sums */
   u32 *last;
-  f32 *added, *sums, *products; /* (width), (CLUSTER, slice), (1 + GATED, WARPS, INNER) */
+  f32 *added, *sums, *products; /* (width), (CLUSTER, slice), (1 + GATED, SUMS) */
   f32 *statistics, *given;     /* four a warp; (WARPS, UNITS_DOWN, 8) */
   words *row, *inner;          /* the row behind its norm; the columns in between */
   words *weights, *down;
@@ -74,7 +74,8 @@ FN void ask_up(const rooms &r, const feed_job &p, int mine)
     const int own = i % UNITS * 8 + UNIT_ROW;
     const i64 row = (i64)blockIdx.x * N + own;
     ask_packs<BLOCKS>(r.weights + i * BLOCKS * THREADS + (int)threadIdx.x,
-                      (i < UNITS ? p.up : p.gate) + (own < mine ? row * p.width : 0) + (packs > 0 ? first * V : 0), packs);
+                      (i < UNITS ? p.up : p.gate) + (own < mine ? row * p.width : 0) + (packs > 0 ? first * V : 0),
+                      packs);
   }
   portion_ends();
 }
@@ -93,7 +94,8 @@ FN void ask_down(const rooms &r, const feed_job &p, int mine)
 
 /* ---- the row ---- */
 
-/* Four columns of the slice are a team's: of CLUSTER lanes, which add up parts together. Long rows have several rounds. */
+/* Four columns of the slice are a team's: of CLUSTER lanes, which add up parts together. Long rows have several
+ * rounds. */
 FN int team_of(int round) { return (round * THREADS + (int)threadIdx.x) / CLUSTER; }
 FN int rounds_of(int slice) { return (slice / 4 * CLUSTER + THREADS - 1) / THREADS; }
 

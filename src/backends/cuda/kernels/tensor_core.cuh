@@ -1,4 +1,5 @@
-/* tensor_core.cuh: products of small matrices of 16-bit floats by a warp, for kernels that keep operands in registers. */
+/* tensor_core.cuh: products of small matrices of 16-bit floats by a warp, for kernels that have operands in
+ * registers. */
 /* sums (16, 8) += a (16, 16) b (16, 8), as they are dealt out to the threads of a warp. */
 template <class T> struct tensor_core {
 #ifdef CN_SIMT
