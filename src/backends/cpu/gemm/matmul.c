@@ -33,13 +33,6 @@ static inline char *at(const product *p, const matrix *x, int64_t b, int64_t i, 
   return cni_product_at(p, x, b, i, j);
 }
 
-/* Items that carry `enough` work, if each has `work`. */
-static int64_t grain_of(double work, double enough)
-{
-  double grain = enough / (work < 1 ? 1 : work);
-  return grain < 1 ? 1 : (int64_t)grain;
-}
-
 /* ---- float32 and float64 ---- */
 
 /* Rows of C set to those of init. */
@@ -90,7 +83,7 @@ static int run_float(product *p)
 {
   if (!p->init.data) p->beta = 0;
   if (p->beta != 0 && !adds_to_itself(p))
-    cni_parallel_for(p->batch * p->m, grain_of((double)p->n, GRAIN_COPY), init_rows, p);
+    cni_parallel_for(p->batch * p->m, cni_product_grain((double)p->n, GRAIN_COPY), init_rows, p);
   cni_gemm g = gemm_of(p);
   if (p->batch == 1) return p->dtype == CN_F32 ? cni_gemm_f32(&g) : cni_gemm_f64(&g);
   return cni_gemm_batch((cn_dtype)p->dtype, &g, p->batch, p->a.step, p->b.step, p->c.step);
@@ -135,7 +128,7 @@ static int run_integer(product *p)
       [CN_U8] = u8_rows,   [CN_I8] = i8_rows,   [CN_I16] = i16_rows, [CN_I32] = i32_rows,
       [CN_I64] = i64_rows, [CN_U16] = u16_rows, [CN_U32] = u32_rows, [CN_U64] = u64_rows,
   };
-  cni_parallel_for(p->batch * p->m, grain_of((double)p->n * (double)p->k, GRAIN_WORK), rows[p->dtype], p);
+  cni_parallel_for(p->batch * p->m, cni_product_grain((double)p->n * (double)p->k, GRAIN_WORK), rows[p->dtype], p);
   return CN_OK;
 }
 

@@ -32,6 +32,13 @@ static inline char *cni_product_at(const cni_product *p, const cni_matrix *x, in
   return x->data + (b * x->step + i * x->row + j * x->col) * p->size;
 }
 
+/* Items that carry `enough` work for a thread, if each has `work`. */
+static inline int64_t cni_product_grain(double work, double enough)
+{
+  double grain = enough / (work < 1 ? 1 : work);
+  return grain < 1 ? 1 : (int64_t)grain;
+}
+
 /* float16 and bfloat16 (matmul_half.c); batch, m, n >= 1. 0 or CN_ERR_MEMORY. */
 int cni_half_product(cni_product *p);
 /* The same for few rows of A and columns of B in one piece (matmul_few.c). */

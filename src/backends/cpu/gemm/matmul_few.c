@@ -20,13 +20,6 @@ enum {
 static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t parts(int64_t n, int64_t size) { return (n + size - 1) / size; }
 
-/* Items that carry `enough` work, if each has `work`. */
-static int64_t grain_of(double work, double enough)
-{
-  double grain = enough / (work < 1 ? 1 : work);
-  return grain < 1 ? 1 : (int64_t)grain;
-}
-
 static const cni_half_loops *loops(void) { return CNI_BY_ISA(cni_half_loops); }
 
 /* ---- ... converted to float32 in registers ---- */
@@ -89,7 +82,8 @@ static int run_few(const cni_product *p)
   cn_desc from = desc_of_a(p), to = cni_cpu_packed(&from, CN_F32, a);
   cni_cpu_copy(&to, &from);
   few_job job = {.p = p, .dots = loops()->dots[p->dtype == CN_BF16], .a = a, .groups = parts(p->n, DOTS)};
-  cni_parallel_for(p->batch * job.groups, grain_of((double)p->m * DOTS * (double)p->k, GRAIN_WORK), few_range, &job);
+  cni_parallel_for(p->batch * job.groups, cni_product_grain((double)p->m * DOTS * (double)p->k, GRAIN_WORK), few_range,
+                   &job);
   cni_scratch_free(a, bytes);
   return CN_OK;
 }
@@ -135,8 +129,8 @@ static int run_pairs(const cni_product *p)
   cn_desc from = desc_of_a(p), to = cni_cpu_packed(&from, p->dtype, a);
   cni_cpu_copy(&to, &from);
   pair_job job = {.p = p, .loops = loops(), .a = a, .groups = parts(p->n, DOTS)};
-  cni_parallel_for(p->batch * job.groups, grain_of((double)p->m * DOTS * (double)p->k, GRAIN_WORK), pairs_range,
-                   &job);
+  cni_parallel_for(p->batch * job.groups, cni_product_grain((double)p->m * DOTS * (double)p->k, GRAIN_WORK),
+                   pairs_range, &job);
   cni_scratch_free(a, bytes);
   return CN_OK;
 }

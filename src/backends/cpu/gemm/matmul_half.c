@@ -33,13 +33,6 @@ enum {
 static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t parts(int64_t n, int64_t size) { return (n + size - 1) / size; }
 
-/* Items that carry `enough` work, if each has `work`. */
-static int64_t grain_of(double work, double enough)
-{
-  double grain = enough / (work < 1 ? 1 : work);
-  return grain < 1 ? 1 : (int64_t)grain;
-}
-
 static const cni_half_loops *loops(void) { return CNI_BY_ISA(cni_half_loops); }
 
 /* How B is packed: its rows one after the other; columns that are pairs as they lie; columns made such first. */
@@ -433,13 +426,13 @@ static void one_product(const panels *w, int64_t b, char *room)
     if (w->in_place) job.a = cni_product_at(p, &p->a, b, 0, 0);
     else if (w->lines) pack_a_slice(&job, 0, (int)p->m, 0, w->depth);
     else rows_to(w, job.a, w->pitch, cni_product_at(p, &p->a, b, 0, 0), p->a.row, p->a.col, (int)p->m, 0, w->depth);
-    cni_parallel_for(col_panels, grain_of(unit, GRAIN_PACK), passing_range, &job);
+    cni_parallel_for(col_panels, cni_product_grain(unit, GRAIN_PACK), passing_range, &job);
   } else {
-    cni_parallel_for(col_panels, grain_of(unit, GRAIN_PACK), pack_range, &job);
+    cni_parallel_for(col_panels, cni_product_grain(unit, GRAIN_PACK), pack_range, &job);
     if (w->lines)
-      cni_parallel_for(w->row_panels, grain_of((double)(w->depth * w->mr), GRAIN_PACK), pack_a_range, &job);
+      cni_parallel_for(w->row_panels, cni_product_grain((double)(w->depth * w->mr), GRAIN_PACK), pack_a_range, &job);
     double work = (double)w->depth * (double)w->mr * (double)w->nc;
-    if (!cn_err()) cni_parallel_for(w->chunks * w->row_panels, grain_of(work, GRAIN_WORK), tile_range, &job);
+    if (!cn_err()) cni_parallel_for(w->chunks * w->row_panels, cni_product_grain(work, GRAIN_WORK), tile_range, &job);
   }
 }
 
@@ -502,7 +495,7 @@ int cni_half_product(cni_product *p)
   panels w = panels_of(p);
   double work = (double)p->m * (double)p->n * (double)(p->k + 1);
   if (p->batch >= 2 * cn_num_threads() || work < GRAIN_WORK)
-    cni_parallel_for(p->batch, grain_of(work, GRAIN_WORK), product_range, &w);
+    cni_parallel_for(p->batch, cni_product_grain(work, GRAIN_WORK), product_range, &w);
   else product_range(0, p->batch, &w);
   return cn_err();
 }
