@@ -77,6 +77,12 @@
 #define CNM_MADF(a, b, c) ((a) * (b) + (c))
 #endif
 
+/* a / b of numbers between which no step of a division over- or underflows: a machine may have a shorter way to the same
+ * bits. */
+#ifndef CNM_QUOTIENTF
+#define CNM_QUOTIENTF(a, b) ((a) / (b))
+#endif
+
 /* Own names for fixed widths: the text must stand alone where no <stdint.h> is. */
 typedef int cnm_i32;
 typedef unsigned int cnm_u32;

@@ -338,7 +338,7 @@ CNM_FN float cnm_sigmoidf(float x)
   float a = CNM_ABSF(x), e, d, v;
   e = cnm_exp_coref(a > 105.0f ? -105.0f : -a, 0.0f, 0);
   d = 1.0f + e;
-  v = (x < 0.0f ? e : 1.0f) / d;
+  v = CNM_QUOTIENTF(x < 0.0f ? e : 1.0f, d);
   return CNM_MADF(v, ((1.0f - d) + e) * -(1.0f - 0.5f * e), v); /* for the rounding of d, 1/d ~ 1 - e/2 */
 }
 

@@ -8,6 +8,8 @@
 CND_FN float cnd_f16_value(unsigned short h) { return simt_f16_value(h); }
 CND_FN unsigned short cnd_f16_bits(float f) { return simt_f16_bits(f); }
 CND_FN float cnd_exp2(float x) { return exp2f(x); }
+CND_FN float cnd_exp2_normal(float x) { return exp2f(x); }
+CND_FN float cnd_reciprocal(float x) { return 1 / x; }
 CND_FN float cnd_tanh(float x) { return tanhf(x); }
 #else
 #define CND_FN static __device__ __forceinline__
@@ -27,6 +29,19 @@ CND_FN float cnd_exp2(float x)
 {
   float y;
   asm("ex2.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+/* These two give 0 for what is below the normal numbers, which takes three instructions less. */
+CND_FN float cnd_exp2_normal(float x)
+{
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+CND_FN float cnd_reciprocal(float x)
+{
+  float y;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
 /* Right to 11 bits. */
@@ -55,5 +70,21 @@ CND_FN unsigned short cnd_bf16_bits(float f)
 #endif
 }
 
+/* a / b as a division rounds it, without its case for quotients, or steps on the way, beyond the normal numbers: here b
+ * is normal, and a / b is too or b is 1. */
+CND_FN float cnd_quotient(float a, float b)
+{
+#ifdef CN_SIMT
+  return a / b;
+#else
+  float r = cnd_reciprocal(b);
+  r = fmaf(r, fmaf(-b, r, 1.0f), r);
+  float q = a * r;
+  q = fmaf(fmaf(-b, q, a), r, q);
+  return fmaf(fmaf(-b, q, a), r, q);
+#endif
+}
+#define CNM_QUOTIENTF cnd_quotient
+
 CND_FN float cnd_exp(float x) { return cnd_exp2(x * 1.44269504f); }
-CND_FN float cnd_sigmoid(float x) { return 1 / (1 + cnd_exp(-x)); }
+CND_FN float cnd_sigmoid(float x) { return cnd_reciprocal(1 + cnd_exp2_normal(x * -1.44269504f)); }
