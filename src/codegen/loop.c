@@ -135,12 +135,22 @@ static void settle_flat(cn_source *s)
   }
 }
 
+/* Is everything computed in float32? */
+static bool all_f32(const cn_source *s)
+{
+  const cni_program *p = s->program;
+  if (!p->typed) return s->compute == CN_F32;
+  for (int reg = 0; reg < p->nin + p->nconst + p->nstep; reg++)
+    if (p->class[reg] != CNI_C_F32) return false;
+  return true;
+}
+
 /* Results of 16 bits cannot tell whether multiplications and additions were fused, or how an exponential was had. */
 static bool may_be_fast(const cn_source *s)
 {
   for (int k = 0; k < s->nout; k++)
     if (s->dtype[k] != CN_BF16 && s->dtype[k] != CN_F16) return false;
-  return s->lang == CN_LANG_CUDA && s->compute == CN_F32; /* registers of several types are few */
+  return s->lang == CN_LANG_CUDA && all_f32(s);
 }
 
 /* Eight hexadecimal digits, all at once: a byte of a word each. */

@@ -82,7 +82,7 @@ static void put_head(cn_text *t, const cn_source *s)
     putf(t, "#define __builtin_%s %s\n#define __builtin_%sf %sf\n", builtins[i], builtins[i], builtins[i],
          builtins[i]);
   bool maths = uses_maths(s->program);
-  if (s->fast) put(t, "#define CNM_EXP2F cnd_exp2\n");
+  if (s->fast) put(t, "#define CNM_EXP2F cnd_exp2_normal\n");
   for (const cni_embedded *e = cni_embedded_texts; e->name; e++) {
     bool own = !strcmp(e->name, "codegen/device.cuh");
     bool base = !strcmp(e->name, "base/convert.h") || !strcmp(e->name, "base/maths.h");
