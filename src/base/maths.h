@@ -77,8 +77,8 @@
 #define CNM_MADF(a, b, c) ((a) * (b) + (c))
 #endif
 
-/* a / b of numbers between which no step of a division over- or underflows: a machine may have a shorter way to the same
- * bits. */
+/* a / b of numbers between which no step of a division over- or underflows: a machine may have a shorter way to the
+ * same bits. */
 #ifndef CNM_QUOTIENTF
 #define CNM_QUOTIENTF(a, b) ((a) / (b))
 #endif
