@@ -47,6 +47,7 @@ typedef struct cn_plan {
   size_t workspace;    /* bytes it wants in call->workspace while it runs, on the call's device; 0: none */
   uint64_t choice;     /* its own: a tile size, an algorithm's number; it finds it in call->plan */
   uint8_t order[CN_PLAN_INPUTS]; /* cn_order: how it would like each of call->in to lie in memory */
+  bool contest;        /* set by the asker: the clock decides, so it is to say what it can, not what it is good at */
 } cn_plan;
 
 /* What an implementation makes of inputs that stay as they are from call to call, a graph's weights: packed, turned,
@@ -73,7 +74,12 @@ typedef struct cn_kernel {
   /* NULL: it prepares nothing. Asked twice where it is worth it: for the size, then to fill. 0 or an error. run finds
    * what was made in call->prepared, or nothing, and gives the same results to the bit. */
   int (*prepare)(const cn_call *call, cn_prepared *prepared);
+  int flags; /* CN_KERNEL_NEAR */
 } cn_kernel;
+
+/* Which of the op's implementations with this flag is the fastest depends on the machine: with CAIRN_AUTOTUNE=1 they
+ * are timed. They write the same results within rounding, and touch nothing else. */
+enum { CN_KERNEL_NEAR = 1 };
 
 /* ---- the backend ---- */
 /* What a backend's kernels can do with memory; see docs/ADDING_A_BACKEND.md for what is done for those that cannot. */

@@ -7,8 +7,10 @@
  * may read is never freed before exit. */
 #include "dispatch.h"
 
+#include <cairn/ext/hash.h>
 #include <string.h>
 
+#include "autotune.h"
 #include "base/alloc.h"
 #include "base/log.h"
 #include "base/numerics.h"
@@ -127,14 +129,14 @@ static void put_text(signature *s, const char *text)
 }
 
 /* Alignment counts up to a cache line, and whether it is the very memory of a result. */
-static void put_tensor(signature *s, const cn_call *c, const cn_tensor *t)
+static void put_tensor(signature *s, const cn_call *c, const cn_tensor *t, bool addresses)
 {
   const cn_desc *d = t ? cn_desc_of(t) : NULL;
   if (!d) {
     put(s, 0);
     return;
   }
-  uint64_t same = 0, align = (uintptr_t)d->data & 63;
+  uint64_t same = 0, align = addresses ? (uintptr_t)d->data & 63 : 0;
   for (int i = 0; i < c->nout && i < 8; i++)
     if (c->out[i] && cn_desc_of(c->out[i])->data == d->data) same |= 1u << i;
   put(s, 1 | (uint64_t)d->dtype << 8 | (uint64_t)d->ndim << 16 | (uint64_t)d->weak << 24 | same << 32 | align << 40 |
@@ -157,16 +159,21 @@ static void put_attribute(signature *s, const cn_value *v)
   }
 }
 
+static void put_call(signature *s, const cn_call *c, bool addresses)
+{
+  put(s, (uint64_t)c->device << 32 | (uint64_t)cni_numerics() << 16 | (uint64_t)cn_num_threads());
+  for (int i = 0; i < c->nin; i++) put_tensor(s, c, c->in[i], addresses);
+  for (int i = 0; i < c->nout; i++) put_tensor(s, c, c->out[i], addresses);
+  for (int i = 0; i < c->nargs; i++) put_attribute(s, &c->args[i]);
+  if (s->n > WORDS) s->n = 0;
+}
+
 static void read_signature(signature *s, const cn_call *c, const cni_kernel_list *list)
 {
   s->n = 0;
   put(s, (uint64_t)(uintptr_t)list);
   put(s, (uint64_t)(uintptr_t)c->op); /* a list may serve many ops: "*" */
-  put(s, (uint64_t)c->device << 32 | (uint64_t)cni_numerics() << 16 | (uint64_t)cn_num_threads());
-  for (int i = 0; i < c->nin; i++) put_tensor(s, c, c->in[i]);
-  for (int i = 0; i < c->nout; i++) put_tensor(s, c, c->out[i]);
-  for (int i = 0; i < c->nargs; i++) put_attribute(s, &c->args[i]);
-  if (s->n > WORDS) s->n = 0;
+  put_call(s, c, true);
 }
 
 static size_t slot_of(const signature *s)
@@ -191,6 +198,14 @@ void cni_dispatch_forget(cn_state *st)
 {
   if (st->choices) cni_os_free(st->choices, sizeof(cni_choices));
   st->choices = NULL;
+}
+
+/* Puts the choice of the clock in the place of the list's, where it is asked for. */
+static CNI_APART void let_clock_choose(cni_choice *choice, cn_call *c, const cni_kernel_list *list)
+{
+  signature s = {0};
+  put_call(&s, c, false);
+  if (s.n) cni_autotune(choice, c, cni_op_info(c->op), list, cn_hash(s.words, (size_t)s.n * sizeof *s.words));
 }
 
 static CNI_APART void say_refusal(const cn_call *c, const cn_kernel *k, const char *why)
@@ -230,7 +245,7 @@ static kept *place_of(const signature *s)
 }
 
 /* The choice for a call, asked for now or at an earlier call that looked the same. */
-static void find_choice(cni_choice *choice, const cn_call *c, const cni_kernel_list *list)
+static void find_choice(cni_choice *choice, cn_call *c, const cni_kernel_list *list)
 {
   signature s;
   read_signature(&s, c, list);
@@ -240,6 +255,7 @@ static void find_choice(cni_choice *choice, const cn_call *c, const cni_kernel_l
     return;
   }
   cni_kernel_choose(choice, c, list, 0);
+  if (CNI_UNLIKELY(cni_autotune_on())) let_clock_choose(choice, c, list);
   if (!k) return;
   memcpy(&k->signature, &s, offsetof(signature, words) + (size_t)s.n * sizeof *s.words);
   k->choice = *choice;
@@ -257,8 +273,7 @@ static int run_kernel(cn_call *c, const cn_kernel *k)
   return status;
 }
 
-/* Runs a chosen implementation with the workspace that it asked for. */
-static int run_chosen(cn_call *c, const cni_choice *choice)
+int cni_dispatch_chosen(cn_call *c, const cni_choice *choice)
 {
   size_t bytes = choice->plan.workspace;
   if (CNI_LIKELY(!bytes)) {
@@ -290,7 +305,7 @@ static inline void say_taken(const cn_call *c, const cni_opinfo *info, const cn_
 static int run_list(cn_call *c, const cni_opinfo *info, const cni_kernel_list *list, cni_choice *choice)
 {
   while (choice->kernel) {
-    int status = run_chosen(c, choice);
+    int status = cni_dispatch_chosen(c, choice);
     if (CNI_LIKELY(status != CN_REFUSED)) {
       say_taken(c, info, choice->kernel);
       return status;
@@ -329,7 +344,7 @@ int cni_dispatch_now(cn_call *c, const cni_opinfo *info)
   const cni_kernel_list *list = b < CNI_MAX_BACKENDS ? cni_kernels_at((int)b, info) : NULL;
   if (CNI_UNLIKELY(!list || !list->n)) return cni_backend_of(c->device) ? CN_REFUSED : CN_ERR_DEVICE;
   const cn_kernel *first = &list->items[0];
-  if (first->can) return dispatch_asking(c, info, list, false);
+  if (first->can || (first->flags && cni_autotune_on())) return dispatch_asking(c, info, list, false);
   int status = CNI_LIKELY(!c->keep) ? first->run(c) : run_kernel(c, first);
   if (CNI_UNLIKELY(status == CN_REFUSED)) return dispatch_asking(c, info, list, true);
   say_taken(c, info, first);

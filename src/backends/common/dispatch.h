@@ -34,6 +34,8 @@ void cni_kernel_choose(cni_choice *choice, const cn_call *call, const cni_kernel
 /* Runs the first implementation that takes the call; CN_REFUSED when none does. */
 int cni_dispatch(cn_call *call, const cni_opinfo *info);
 int cni_dispatch_now(cn_call *call, const cni_opinfo *info); /* ... also while this thread records (recording.c) */
+/* Runs a chosen implementation with the workspace that it asked for. */
+int cni_dispatch_chosen(cn_call *call, const cni_choice *choice);
 void cni_dispatch_forget(cn_state *state); /* frees the choices that a thread keeps */
 
 /* ---- CAIRN_KERNEL (override.c) ---- */

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "autotune.h"
 #include "base/hooks.h"
 #include "base/log.h"
 #include "base/os.h"
@@ -50,6 +51,7 @@ int cni_registry_init(void)
 
 void cni_registry_exit(void)
 {
+  cni_autotune_exit();
   for (int b = 0; b < nbackends; b++) {
     if (backends[b].shutdown) backends[b].shutdown();
     cni_kernels_free(b);

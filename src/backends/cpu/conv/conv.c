@@ -182,6 +182,7 @@ static const char *direct_against(const cni_conv *v)
 static int can(const cn_call *c, cn_plan *plan, enum cni_conv_kind kind, const char *(*against)(const cni_conv *v))
 {
   cni_conv v = read_call(c, kind);
+  v.contest = plan->contest;
   plan->order[0] = plan->order[1] = CN_ORDER_ROW_MAJOR;
   plan->refusal = against(&v);
   return plan->refusal ? CN_REFUSED : CN_OK;
@@ -190,7 +191,7 @@ static int can(const cn_call *c, cn_plan *plan, enum cni_conv_kind kind, const c
 static int can_onednn(const cn_call *c, cn_plan *plan, enum cni_conv_kind kind)
 {
   cni_conv v = read_call(c, kind);
-  bool wished = cni_kernel_wish(cni_op_info(c->op), "onednn") == CNI_FIRST;
+  bool wished = plan->contest || cni_kernel_wish(cni_op_info(c->op), "onednn") == CNI_FIRST;
   plan->refusal = cni_onednn_conv_against(&v, wished);
   return plan->refusal ? CN_REFUSED : CN_OK;
 }
@@ -269,7 +270,7 @@ static int prepare_winograd(const cn_call *c, cn_prepared *made)
   return cni_conv_winograd_prepare(&v, made);
 }
 
-#define ROW(op, name, kind, prepare) {op, #name, name##_##kind, can_##name##_##kind, prepare}
+#define ROW(op, name, kind, prepare) {op, #name, name##_##kind, can_##name##_##kind, prepare, CN_KERNEL_NEAR}
 #define ROWS(op, kind, prepare)                                                                                      \
   ROW(op, winograd, kind, prepare), ROW(op, winograd_1d, kind, NULL), ROW(op, gemm, kind, NULL),                     \
       ROW(op, im2col, kind, NULL), ROW(op, depthwise, kind, NULL), ROW(op, onednn, kind, NULL),                      \

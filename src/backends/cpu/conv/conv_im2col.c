@@ -173,7 +173,7 @@ const char *cni_conv_im2col_against(const cni_conv *v)
   if (v->kind != CNI_CONV_FORWARD || !cni_conv_im2col_can(v)) return "not a forward convolution of whole rows";
   if (s[3] != 1 || s[2] != v->ow) return "results are not contiguous";
   if (v->k < 32 || v->c * v->kh * v->kw < 16 || !v->n) return "too few channels";
-  if (v->stride[0] == 1 && v->stride[1] == 1 && v->c >= 16) return "planes are as good at stride 1";
+  if (v->stride[0] == 1 && v->stride[1] == 1 && v->c >= 16 && !v->contest) return "planes are as good at stride 1";
   return NULL;
 }
 

@@ -463,6 +463,7 @@ const char *cni_conv_winograd_against(const cni_conv *v)
   if (v->x.strides[3] != 1 || v->y.strides[3] != 1) return "rows are not contiguous";
   if (v->c < LEAST_CHANNELS || v->k < LEAST_CHANNELS || v->c % CHANNELS || v->k % CHANNELS)
     return "too few or odd channels";
+  if (v->contest) return NULL;
   if (v->n * v->oh * v->ow < (v->kind == CNI_CONV_WEIGHT ? BACK_PIXELS : LEAST_PIXELS))
     return "too few pixels to transform the weights for";
   if (wasteful(v)) return "too many half tiles";

@@ -338,9 +338,9 @@ ROWS_OF(product)
 ROWS_OF(added)
 ROWS_OF(linear)
 
-#define OWN(op, form) {op, "own", own_##form, NULL, prepare_##form}
-#define OPENBLAS(op, form) {op, "openblas", openblas_##form, can_openblas_##form}
-#define ONEDNN(op, form) {op, "onednn", onednn_##form, can_onednn_##form}
+#define OWN(op, form) {op, "own", own_##form, NULL, prepare_##form, CN_KERNEL_NEAR}
+#define OPENBLAS(op, form) {op, "openblas", openblas_##form, can_openblas_##form, NULL, CN_KERNEL_NEAR}
+#define ONEDNN(op, form) {op, "onednn", onednn_##form, can_onednn_##form, NULL, CN_KERNEL_NEAR}
 #if CNI_HAS_LEVELS
 #define ROWS(op, form) OWN(op, form), OPENBLAS(op, form), ONEDNN(op, form)
 #else /* no own kernels for its vectors yet */

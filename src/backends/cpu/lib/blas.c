@@ -31,7 +31,12 @@ static struct {
   dgemm_fn dgemm;
   threads_fn set_threads;
 } openblas;
-static onednn_fn onednn;
+static struct {
+  onednn_fn sgemm;
+  /* OpenMP's, of the calling thread; NULL when the library was built without it */
+  int (*get_threads)(void);
+  threads_fn set_threads;
+} onednn;
 static pthread_once_t openblas_once = PTHREAD_ONCE_INIT, onednn_once = PTHREAD_ONCE_INIT;
 static _Atomic bool forked;
 
@@ -84,7 +89,14 @@ static void open_onednn(void)
 {
   static const char *const names[] = {"libdnnl.so.2", "libdnnl.so.3", "libdnnl.so"};
   void *library = open_any(names, sizeof names / sizeof *names);
-  if (library) symbol(&onednn, library, "dnnl_sgemm");
+  if (!library) return;
+  symbol(&onednn.sgemm, library, "dnnl_sgemm");
+  /* The library itself finds OpenMP in the program first, then among what it was linked to. */
+  void *program = cni_os_library(NULL);
+  if (!cni_os_symbol(program, "omp_set_num_threads")) program = library;
+  symbol(&onednn.get_threads, program, "omp_get_max_threads");
+  symbol(&onednn.set_threads, program, "omp_set_num_threads");
+  if (!onednn.get_threads) onednn.set_threads = NULL;
 }
 
 /* ---- products ---- */
@@ -108,7 +120,7 @@ static bool loaded(enum cni_blas which, bool f64)
 {
   if (which == CNI_BLAS_ONEDNN) {
     pthread_once(&onednn_once, open_onednn);
-    return onednn && !f64;
+    return onednn.sgemm && !f64;
   }
   cni_blas_openblas();
   return f64 ? openblas.dgemm != NULL : openblas.sgemm != NULL;
@@ -145,6 +157,17 @@ static void by_cblas(const cni_gemm *g, bool f64, bool ta, bool tb, int lda, int
     openblas.sgemm(ROW_MAJOR, oa, ob, m, n, k, (float)g->alpha, g->a, lda, g->b, ldb, (float)g->beta, g->c, ldc);
 }
 
+/* On as many threads as cairn may use. */
+static bool by_onednn(const cni_gemm *g, bool ta, bool tb, int64_t lda, int64_t ldb)
+{
+  int before = onednn.set_threads ? onednn.get_threads() : 0;
+  if (onednn.set_threads) onednn.set_threads(cn_num_threads());
+  int status = onednn.sgemm(ta ? 'T' : 'N', tb ? 'T' : 'N', g->m, g->n, g->k, (float)g->alpha, g->a, lda, g->b, ldb,
+                            (float)g->beta, g->c, g->c_row);
+  if (onednn.set_threads) onednn.set_threads(before);
+  return status == 0;
+}
+
 bool cni_blas_product(const cni_gemm *given, bool f64)
 {
   if (cni_blas_against(given, f64)) return false;
@@ -154,9 +177,7 @@ bool cni_blas_product(const cni_gemm *given, bool f64)
   if (g.m == 1) g.c_row = g.n;
   leading(g.a_row, g.a_col, g.m, g.k, &ta, &lda);
   leading(g.b_row, g.b_col, g.k, g.n, &tb, &ldb);
-  if (who(given) == CNI_BLAS_ONEDNN)
-    return onednn(ta ? 'T' : 'N', tb ? 'T' : 'N', g.m, g.n, g.k, (float)g.alpha, g.a, lda, g.b, ldb, (float)g.beta,
-                  g.c, g.c_row) == 0;
+  if (who(given) == CNI_BLAS_ONEDNN) return by_onednn(&g, ta, tb, lda, ldb);
   by_cblas(&g, f64, ta, tb, (int)lda, (int)ldb);
   return true;
 }
