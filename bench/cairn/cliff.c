@@ -1,15 +1,16 @@
 /* cliff.c: times one op at a time at any size and layout, for bench/cliff, which looks for sizes that are slower than
  * their neighbours.
  *
- * Reads lines `OP LAYOUT A B C SECONDS`, where A, B and C are rows, columns and dimension (of matmul: m, k and n), and
- * answers each with one JSON line: the least seconds a call took. Invariant: all inputs lie in two buffers that are
+ * Reads lines `OP LAYOUT A B C SECONDS`, where A, B and C are rows, columns and dimension (of matmul: m, k and n; of
+ * conv: channels, side of the image and of the window; of attention: queries, keys and width), and answers each with
+ * one JSON line: the least seconds a call took. Invariant: all inputs lie in two buffers that are
  * filled once, and every answer starts with an empty cache of memory, so no size profits from the one before.
  */
 #include "../serve.h"
 
 #include <cairn/cairn.h>
 
-enum { MOST = 100000000, BATCHES = 8 };
+enum { MOST = 100000000, BATCHES = 8, HEADS = 4 };
 
 struct request {
   char op[16], layout[16];
@@ -18,13 +19,22 @@ struct request {
 };
 
 static float *left, *right; /* MOST numbers each */
-static cn_tensor *x, *y;
-static int64_t dim;
+static cn_tensor *x, *y, *z;
+static int64_t dim, stride, groups;
+static bool causal;
 
 static void add(void) { cn_add(x, y); }
 static void sum(void) { cn_sum(x, .dim = CN_INTS(dim)); }
 static void softmax(void) { cn_softmax(x, dim); }
 static void matmul(void) { cn_matmul(x, y); }
+
+static void conv(void)
+{
+  int64_t around = cn_size(y, 2) / 2;
+  cn_conv2d(x, y, NULL, .stride = CN_INTS(stride), .padding = CN_INTS(around), .groups = groups);
+}
+
+static void attention(void) { cn_scaled_dot_product_attention(x, y, z, NULL, .is_causal = causal); }
 
 static void sort(void)
 {
@@ -35,7 +45,40 @@ static void sort(void)
 static const struct {
   const char *name;
   void (*call)(void);
-} ops[] = {{"add", add}, {"sum", sum}, {"softmax", softmax}, {"matmul", matmul}, {"sort", sort}};
+} ops[] = {{"add", add},   {"sum", sum},   {"softmax", softmax},    {"matmul", matmul},
+         {"sort", sort}, {"conv", conv}, {"attention", attention}};
+
+/* (1, a, b, c) over a buffer, row-major, or with its dims in that order of memory. */
+static cn_tensor *block(float *data, int64_t a, int64_t b, int64_t c, int64_t step_a, int64_t step_b, int64_t step_c)
+{
+  const int64_t shape[] = {1, a, b, c}, strides[] = {a * b * c, step_a, step_b, step_c};
+  bench_require(a * b * c <= MOST, "too large");
+  return cn_from_borrowed(data, shape, strides, 4, CN_F32, NULL, NULL);
+}
+
+/* Layouts: plain; last, channels innermost; strided, every second window; depthwise. */
+static void prepare_conv(const struct request *r)
+{
+  bool last = !strcmp(r->layout, "last"), depthwise = !strcmp(r->layout, "depthwise");
+  int64_t each = depthwise ? 1 : r->a, taps = r->c * r->c;
+  stride = !strcmp(r->layout, "strided") ? 2 : 1;
+  groups = depthwise ? r->a : 1;
+  x = last ? block(left, r->a, r->b, r->b, 1, r->b * r->a, r->a) : block(left, r->a, r->b, r->b, r->b * r->b, r->b, 1);
+  y = cn_from_borrowed(right, (int64_t[]){r->a, each, r->c, r->c}, NULL, 4, CN_F32, NULL, NULL);
+  bench_require(r->a * each * taps <= MOST, "too large");
+}
+
+/* Layouts: plain; causal; heads, where a position's heads lie beside each other. */
+static void prepare_attention(const struct request *r)
+{
+  bool beside = !strcmp(r->layout, "heads");
+  int64_t across = beside ? r->c : 0, along = beside ? HEADS * r->c : r->c;
+  causal = !strcmp(r->layout, "causal");
+  x = block(left, HEADS, r->a, r->c, across ? across : r->a * r->c, along, 1);
+  y = block(right, HEADS, r->b, r->c, across ? across : r->b * r->c, along, 1);
+  z = block(right + HEADS * r->b * r->c, HEADS, r->b, r->c, across ? across : r->b * r->c, along, 1);
+  bench_require(2 * HEADS * r->b * r->c <= MOST, "too large");
+}
 
 /* (rows, cols) over a buffer: as it lies there, or `transposed`, so that columns lie together. */
 static cn_tensor *matrix(float *data, int64_t rows, int64_t cols, bool transposed)
@@ -50,6 +93,14 @@ static cn_tensor *matrix(float *data, int64_t rows, int64_t cols, bool transpose
 static void prepare(const struct request *r)
 {
   const char *how = r->layout;
+  if (!strcmp(r->op, "conv")) {
+    prepare_conv(r);
+    return;
+  }
+  if (!strcmp(r->op, "attention")) {
+    prepare_attention(r);
+    return;
+  }
   bool product = !strcmp(r->op, "matmul"), pair = !strcmp(r->op, "add");
   bool row = !strcmp(how, "row"), column = !strcmp(how, "column"), transposed = !strcmp(how, "transposed");
   int64_t rows = row ? 1 : r->a, cols = column ? 1 : r->b;
