@@ -83,6 +83,8 @@ extern const cni_gemm_kernels cni_gemm_quads;
 #endif
 #if defined(__aarch64__)
 extern const cni_gemm_kernels cni_gemm_octets; /* eight of them */
+#elif defined(__x86_64__)
+extern const cni_gemm_kernels cni_gemm_words; /* an element is two int16; C is int32; for AVX2 and above */
 #endif
 
 #endif

@@ -1,8 +1,9 @@
 /* matmul_int8.c: mm_dtype and bmm_dtype of int8 matrices with sums in int32, without wider copies of the operands.
  *
  * Place in the flow: the dispatcher calls it first; other types are refused and go through the decomposition, which
- * casts. Rows go by the plain loops or, where the processor adds up several products at once and there are several
- * rows, by tiles. Invariant: sums of integers are the same in any order, so all ways give the same bits. */
+ * casts. Rows go by the plain loops or, where there are several, by tiles: of the numbers as they are where the
+ * processor adds up several products at once, else of int16. Invariant: sums of integers are the same in any order, so
+ * all ways give the same bits. */
 #include <string.h>
 
 #include "backends/cpu/cpu.h"
@@ -53,6 +54,7 @@ typedef struct dot_job {
   const cni_int8_loops *loops;
   const cni_gemm_kernels *ker;
   bool tiles; /* a is packed for tiles, depth is a multiple of theirs */
+  bool wide;  /* an element's numbers are int16 */
   bool
       unsigned_a; /* a's numbers are read so: 128 is added to them, and what that adds to the sums taken away before */
   const int8_t *a, *b;
@@ -67,28 +69,40 @@ typedef struct dot_job {
 } dot_job;
 
 static int64_t size_of(const dot_job *q) { return (int64_t)q->ker->size; }
+static int64_t terms_of(const dot_job *q) { return q->wide ? size_of(q) / 2 : size_of(q); } /* of an element */
 
-/* `count` rows of k bytes, i_step and k_step apart, as elements to[(t * width + i) * size], filled with 0. */
+/* A row of k numbers as pairs of int16, `width` of them apart. */
+static void put_words(uint32_t *to, int64_t width, const int8_t *from, int64_t k_step, int64_t k)
+{
+  for (int64_t t = 0; t < k; t += 2, to += width)
+    *to = cni_word_pair(from[t * k_step], t + 1 < k ? from[(t + 1) * k_step] : 0);
+}
+
+/* `count` rows of k numbers, i_step and k_step apart, as elements to[(t * width + i) * size], filled with 0. */
 static void put_panel(const dot_job *q, int8_t *to, int width, const int8_t *from, int64_t i_step, int64_t k_step,
                       int64_t count)
 {
-  const int64_t size = size_of(q), apart = width * size;
-  if (count < width || q->depth * size > q->k) memset(to, 0, (size_t)(q->depth * apart));
-  for (int64_t i = 0; i < count; i++, from += i_step, to += size)
-    for (int64_t k = 0; k < q->k; k += size) {
+  const int64_t size = size_of(q), terms = terms_of(q), apart = width * size;
+  if (count < width || q->depth * terms > q->k) memset(to, 0, (size_t)(q->depth * apart));
+  for (int64_t i = 0; i < count; i++, from += i_step, to += size) {
+    if (q->wide) put_words((uint32_t *)(void *)to, width, from, k_step, q->k);
+    for (int64_t k = 0; k < q->k && !q->wide; k += size) {
       int8_t *element = to + k / size * apart;
       for (int64_t t = 0; t < least(size, q->k - k); t++) element[t] = from[(k + t) * k_step];
     }
+  }
 }
 
-/* The same for quadruples of b's columns, where rows or columns of b lie in one piece. false: they do not. */
+/* The same for quadruples and pairs of b's columns, where rows or columns of b lie in one piece. false: they do not. */
 static bool put_quads(const dot_job *q, int8_t *to, const int8_t *from, int count)
 {
   const cni_gemm_kernels *words = CNI_BY_ISA(cni_gemm_kernels); /* elements of four bytes, whatever they mean */
   const int nr = q->ker->nr;
-  const int64_t have = parts(q->k, 4);
+  const int64_t have = parts(q->k, terms_of(q));
   if (q->ker->size != 4) return false;
-  if (q->b_col == 1) q->loops->quads((uint32_t *)(void *)to, from, q->b_row, count, nr, q->k);
+  if (q->b_col == 1 && q->wide) q->loops->words((uint32_t *)(void *)to, from, q->b_row, count, nr, q->k);
+  else if (q->wide) return false;
+  else if (q->b_col == 1) q->loops->quads((uint32_t *)(void *)to, from, q->b_row, count, nr, q->k);
   else if (q->b_row == 1 && q->k % 4 == 0 && q->b_col % 4 == 0 && (uintptr_t)from % 4 == 0)
     words->pack(to, from, q->b_col / 4, 1, count, nr, have);
   else return false;
@@ -179,10 +193,13 @@ static dot_job dots_of(const job *j, const cni_gemm_kernels *ker)
   dot_job q = {.loops = j->loops, .ker = ker, .mr = ker->mr, .m = j->m, .n = j->n, .k = j->k};
   q.a_row = as[0], q.a_col = as[1], q.b_row = bs[0], q.b_col = bs[1];
   q.c_row = j->c->strides[j->c->ndim - 2];
-  q.depth = parts(j->k, (int64_t)ker->size);
 #if defined(__x86_64__)
+  q.wide = ker == &cni_gemm_words;
   q.tiles = ker == &cni_gemm_tile_quads;
-  q.unsigned_a = !q.tiles;
+  q.unsigned_a = !q.tiles && !q.wide;
+#endif
+  q.depth = parts(j->k, terms_of(&q));
+#if defined(__x86_64__)
   if (q.tiles) q.depth = parts(q.depth, CNI_TILE) * CNI_TILE;
 #endif
   q.row_panels = parts(q.m, q.mr);
@@ -195,9 +212,11 @@ static dot_job dots_of(const job *j, const cni_gemm_kernels *ker)
 /* NULL where the machine has no such instruction, or the plain loops are better. */
 static const cni_gemm_kernels *dot_kernels(const job *j)
 {
-  int terms = j->m >= FEW_ROWS && j->k > 0 ? cni_cpu_int8_terms() : 0;
+  const bool worth = j->m >= FEW_ROWS && j->k > 0;
+  const int terms = worth ? cni_cpu_int8_terms() : 0;
 #if defined(__x86_64__)
   if (terms && cni_cpu_multiplies_tiles()) return &cni_gemm_tile_quads;
+  if (worth && !terms && cni_cpu_isa() >= CNI_ISA_AVX2) return &cni_gemm_words;
 #else
   if (terms == 8) return &cni_gemm_octets;
 #endif

@@ -12,10 +12,18 @@ typedef struct cni_int8_loops {
   /* to[t * width + i] = numbers 4 t to 4 t + 3 of column i < count, lowest byte first; 0 up to width. k: rows of
    * `from`, b_row apart; missing ones count as 0. */
   void (*quads)(uint32_t *to, const int8_t *from, int64_t b_row, int count, int width, int64_t k);
+  /* to[t * width + i] = numbers 2 t and 2 t + 1 of column i < count as int16; likewise. */
+  void (*words)(uint32_t *to, const int8_t *from, int64_t b_row, int count, int width, int64_t k);
   /* sums[i] = the sum of all numbers of column i < width of `depth` rows of such quadruples. */
   void (*add_up)(int32_t *sums, const int8_t *quads, int width, int64_t depth);
 } cni_int8_loops;
 
 CNI_DECLARE_BY_ISA(cni_int8_loops, cni_int8_loops);
+
+/* Two numbers as int16, the first in the lower half. */
+static inline uint32_t cni_word_pair(int8_t low, int8_t high)
+{
+  return (uint32_t)(uint16_t)low | (uint32_t)(uint16_t)high << 16;
+}
 
 #endif

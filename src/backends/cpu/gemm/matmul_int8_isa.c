@@ -45,6 +45,18 @@ static void quads(uint32_t *to, const int8_t *from, int64_t b_row, int count, in
   }
 }
 
+static void words(uint32_t *to, const int8_t *from, int64_t b_row, int count, int width, int64_t k)
+{
+  for (int64_t t = 0; t < k; t += 2, to += width) {
+    const int8_t *x = from + t * b_row, *y = x + b_row;
+    if (t + 1 < k)
+      for (int i = 0; i < count; i++) to[i] = cni_word_pair(x[i], y[i]);
+    else
+      for (int i = 0; i < count; i++) to[i] = cni_word_pair(x[i], 0);
+    for (int i = count; i < width; i++) to[i] = 0;
+  }
+}
+
 static void add_up(int32_t *sums, const int8_t *quads, int width, int64_t depth)
 {
   memset(sums, 0, (size_t)width * sizeof *sums);
@@ -52,4 +64,4 @@ static void add_up(int32_t *sums, const int8_t *quads, int width, int64_t depth)
     for (int i = 0; i < width; i++) sums[i] += quads[4 * i] + quads[4 * i + 1] + quads[4 * i + 2] + quads[4 * i + 3];
 }
 
-const cni_int8_loops CNI_ISA_NAME(cni_int8_loops) = {row, quads, add_up};
+const cni_int8_loops CNI_ISA_NAME(cni_int8_loops) = {row, quads, words, add_up};
