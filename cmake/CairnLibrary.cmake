@@ -104,7 +104,8 @@ endmacro()
 if(CAIRN_ISA_OPT STREQUAL "-O3")
   set(cold ${CAIRN_SOURCES})
   list(FILTER cold INCLUDE REGEX "/src/(ops|graph|compile|codegen|nn|optim|train|zoo|serve|formats)/|\
-/src/backends/common/(autotune|code|host|listing|measure|override|recording|recording_pool|registry|repeat|whole_graph)\\.c$|\
+/src/backends/common/(autotune|code|host|listing|measure|override|recording|recording_pool)\\.c$|\
+/src/backends/common/(registry|repeat|whole_graph)\\.c$|\
 /src/(autograd/(api|check|jvp)|tensor/(dlpack|pin|print|share)|base/(os_cache|os_file|system|text))\\.c$|\
 /src/data/(dataset|download|file|loader|sampler|tokenizer_json|tokens|transform)\\.c$")
   list(FILTER cold EXCLUDE REGEX "/src/compile/(compile|key)\\.c$") # every call of a compiled function

@@ -1,6 +1,6 @@
-/* test_steady_pages.c: steps that take and give back hundreds of megabytes ask the system for hardly a page once they are
- * warm. What a step costs beside its arithmetic is then the same each time: pages that come and go were what made one
- * step in many take several times as long. Pages are counted, not seconds. */
+/* test_steady_pages.c: steps that take and give back hundreds of megabytes ask the system for hardly a page once they
+ * are warm. What a step costs beside its arithmetic is then the same each time: pages that come and go were what made
+ * one step in many take several times as long. Pages are counted, not seconds. */
 #define _POSIX_C_SOURCE 200809L
 #include "test.h"
 
