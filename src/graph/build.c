@@ -225,7 +225,8 @@ static int add_draws(cn_graph *g, cni_gnode *n)
 {
   int64_t inside = n->nsubs ? cni_control_draws(n) : 0;
   if (!inside && !(n->info->row->flags & CN_OP_RANDOM)) return CN_OK;
-  int64_t count = inside ? inside : cni_numel(g->values[n->out[0]].ndim, g->values[n->out[0]].shape);
+  const cni_gvalue *made = &g->values[n->out[0]];
+  int64_t count = inside ? inside : (int64_t)cni_draws_of(n->info->row, n->args, made->ndim, made->shape);
   if (cni_grow((void **)&g->draws, &g->draws_cap, g->ndraws + 1, sizeof *g->draws)) return CN_ERR_MEMORY;
   g->draws[g->ndraws] = (cni_gdraw){.count = count};
   n->draw = (int)g->ndraws++;

@@ -185,6 +185,7 @@ const char *const cni_op_names[] = {
     "dropout1d",
     "dropout2d",
     "dropout3d",
+    "dropped_ones",
     "dsplit",
     "dsplit_indices",
     "dstack",
@@ -520,6 +521,7 @@ const char *const cni_op_names[] = {
     "replace_nonfinite",
     "resample",
     "resample_backward",
+    "reserve_draws",
     "reshape",
     "rms_norm",
     "rmsprop_centered_momentum_update",
@@ -923,6 +925,8 @@ const char *const cni_op_docs[] = {
     "(N, C, L).",
     "Each channel of (N, C, D, H, W) or (C, D, H, W) zero with probability p, else divided by 1 -"
     " p.",
+    "native_dropout of ones of this size (float32 unless dtype says otherwise), by the numbers "
+    "that reserve_draws has reserved.",
     "Equal pieces along dimension 2.",
     "The pieces between these indices of dimension 2.",
     "Tensors behind each other along dimension 2, after atleast_3d.",
@@ -1423,6 +1427,8 @@ const char *const cni_op_docs[] = {
     "interpolate along one dim. mode: nearest, nearest-exact, linear or cubic; scale: 0 for the "
     "ratio of sizes. uint8 computes with weights of 16 bits and rounds.",
     "The gradient of resample with respect to its input, whose size along dim is input_size.",
+    "Where the numbers of native_dropout of a tensor of this size begin, which dropped_ones draws"
+    " later: the key and the first counter, two int64.",
     "input under another shape: a view where possible, else a copy. One size may be -1.",
     "x / sqrt(mean(x^2) + eps) over the last dimensions, then * weight. eps None: the type's own "
     "epsilon (float32's for smaller types).",
@@ -1470,7 +1476,8 @@ const char *const cni_op_docs[] = {
     "gradients of gradients are recorded, explicit formulas take its place.",
     "Attention of (B, H, L, E), (B, Hk, S, E) and (B, Hk, S, Ev) with H a multiple of Hk, and the"
     " logarithm of each query's sum of exponentials, (B, H, L). dropped: native_dropout of ones, "
-    "(B, H, L, S), with dropout_p.",
+    "(B, H, L, S), with dropout_p; draws: instead of it, where the numbers for that begin "
+    "(reserve_draws).",
     "Where each number of input would have to be inserted to keep the sequence in order: before "
     "its equals, or behind them with right or side 'right'. The sequence is a vector, or has one "
     "for each row of input along the last dimension; sorter: the indices that would sort it.",
@@ -4090,6 +4097,19 @@ cn_tensor *cn_dropout3d_with(cn_tensor *input, const cn_dropout3d_opts *opts)
   cn_value args[] = {cn_v_tensor(input), cn_v_float(cn_opt_float(o->p, 0.5)),
                      cn_v_bool(!o->no_training)};
   return cni_apply1(CNI_OP_dropout3d, args, 3, NULL);
+}
+
+cn_tensor *cn_dropped_ones_with(cn_tensor *draws, const int64_t *size, size_t nsize, double p,
+                                const cn_dropped_ones_opts *opts)
+{
+  cn_dropped_ones_opts room;
+  const cn_dropped_ones_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "dropped_ones");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(draws), cn_v_ints(size, nsize), cn_v_float(p),
+                     cn_opt_code(o->dtype)};
+  return cni_apply1(CNI_OP_dropped_ones, args, 4, NULL);
 }
 
 int cn_dsplit(cn_tensor **out, size_t capacity, cn_tensor *input, int64_t sections)
@@ -8219,6 +8239,18 @@ cn_tensor *cn_resample_backward(cn_tensor *grad, int64_t dim, int64_t input_size
   return cni_apply1(CNI_OP_resample_backward, args, 7, NULL);
 }
 
+cn_tensor *cn_reserve_draws_with(const int64_t *size, size_t nsize,
+                                 const cn_reserve_draws_opts *opts)
+{
+  cn_reserve_draws_opts room;
+  const cn_reserve_draws_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "reserve_draws");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_ints(size, nsize), cn_opt_code(o->device)};
+  return cni_apply1(CNI_OP_reserve_draws, args, 2, NULL);
+}
+
 cn_tensor *cn_reshape(cn_tensor *input, const int64_t *shape, size_t nshape)
 {
   cn_value args[] = {cn_v_tensor(input), cn_v_ints(shape, nshape)};
@@ -8770,8 +8802,8 @@ int cn_sdpa_backward_with(cn_tensor **grad_query, cn_tensor **grad_key, cn_tenso
   cn_value args[] = {cn_v_tensor(grad), cn_v_tensor(query), cn_v_tensor(key), cn_v_tensor(value),
                      cn_v_tensor(output), cn_v_tensor(lse), cn_v_tensor(attn_mask),
                      cn_v_tensor(dropped), cn_v_bool(o->is_causal), cn_opt_float_or_none(o->scale),
-                     cn_v_float(cn_opt_float(o->dropout_p, 0.0))};
-  int status = cni_applyn(CNI_OP_sdpa_backward, args, 11, results, 3);
+                     cn_v_float(cn_opt_float(o->dropout_p, 0.0)), cn_v_tensor(o->draws)};
+  int status = cni_applyn(CNI_OP_sdpa_backward, args, 12, results, 3);
   if (grad_query) *grad_query = results[0];
   if (grad_key) *grad_key = results[1];
   if (grad_value) *grad_value = results[2];
@@ -8794,8 +8826,9 @@ int cn_sdpa_forward_with(cn_tensor **output, cn_tensor **lse, cn_tensor *query, 
   }
   cn_value args[] = {cn_v_tensor(query), cn_v_tensor(key), cn_v_tensor(value),
                      cn_v_tensor(attn_mask), cn_v_tensor(dropped), cn_v_bool(o->is_causal),
-                     cn_opt_float_or_none(o->scale), cn_v_float(cn_opt_float(o->dropout_p, 0.0))};
-  int status = cni_applyn(CNI_OP_sdpa_forward, args, 8, results, 2);
+                     cn_opt_float_or_none(o->scale), cn_v_float(cn_opt_float(o->dropout_p, 0.0)),
+                     cn_v_tensor(o->draws)};
+  int status = cni_applyn(CNI_OP_sdpa_forward, args, 9, results, 2);
   if (output) *output = results[0];
   if (lse) *lse = results[1];
   return status;

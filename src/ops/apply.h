@@ -48,12 +48,18 @@ extern int (*cni_run_kernel)(cn_call *call, const cni_opinfo *info);
 /* Copies src's elements into dst (broadcast, any dtypes, same device), below all modes. Counts as a write. */
 int cni_copy_elements(cn_tensor *dst, cn_tensor *src);
 
-/* Random ops: how far a call's draws advance the state's offset. */
-static inline uint64_t cni_random_draws(const cn_call *c)
+/* Random ops: how far draws for a result of this shape advance the state's offset. */
+static inline uint64_t cni_draws_of(const cn_op *op, const cn_value *args, int ndim, const int64_t *shape)
 {
   uint64_t n = 1;
-  for (int i = 0; i < c->spec[0].ndim; i++) n *= (uint64_t)c->spec[0].shape[i];
+  bool later = (op->flags & CN_OP_RESERVES) != 0;
+  int dims = later ? args[0].n : ndim;
+  for (int i = 0; i < dims; i++) n *= (uint64_t)(later ? args[0].u.is : shape)[i];
   return n;
+}
+static inline uint64_t cni_random_draws(const cn_call *c)
+{
+  return cni_draws_of(c->op, c->args, c->spec[0].ndim, c->spec[0].shape);
 }
 
 #endif

@@ -1,10 +1,11 @@
 /* attention.c: scaled dot product attention: softmax(scale * Q K^T + mask) V.
  *
  * Place in the flow: scaled_dot_product_attention checks, brings its operands to four dimensions and calls
- * sdpa_forward, whose kernels never hold the scores of more than a block, so memory is linear in the lengths (but for
- * dropout, whose choice for every score is drawn before). Its gradient is sdpa_backward, or, where the explicit scores
- * are needed (gradients of gradients, of the mask, of the logsumexp), the textbook formulas in public ops. Invariant: a
- * query that may look at no key gives zeros, and so do its gradients. */
+ * sdpa_forward, whose kernels never hold the scores of more than a block, so memory is linear in the lengths. For
+ * dropout numbers are reserved (`draws`); kernels that do not draw them themselves are given what dropout leaves of ones
+ * in the place of every score (`dropped`), forward and again backward. Its gradient is sdpa_backward, or, where the
+ * explicit scores are needed (gradients of gradients, of the mask, of the logsumexp), the textbook formulas in public
+ * ops. Invariant: a query that may look at no key gives zeros, and so do its gradients. */
 #include <cairn/autograd.h>
 #include <cairn/ext/parts.h>
 #include <cairn/kw.h>
@@ -73,15 +74,26 @@ static cn_tensor *thinned(cn_tensor *w, cn_tensor *dropped, double p)
   return dropped ? cn_where(cn_ne(dropped, cn_int(0)), cn_mul(w, cn_num(1 / (1 - p))), cn_num(0)) : w;
 }
 
-/* in: query, key, value (with their own heads), mask, dropped. *lse (if wanted): (B, H, Tq, 1) */
+/* What dropout leaves of ones in the place of every score: (B, H, Tq, Tk); NULL: it is not wanted. */
+static cn_tensor *dropped_ones(cn_tensor *draws, const cn_tensor *q, const cn_tensor *k, double p)
+{
+  if (!draws || !q || !k) return NULL;
+  return cn_dropped_ones(draws, CN_SHAPE(q->d.shape[0], q->d.shape[1], q->d.shape[2], k->d.shape[2]), p,
+                         .dtype = (cn_dtype)q->d.dtype);
+}
+
+enum { DROPPED = 4, DRAWS = 5 }; /* sdpa_forward's inputs: of both one is there, or none */
+
+/* in: those of sdpa_forward. *lse (if wanted): (B, H, Tq, 1) */
 static cn_tensor *by_parts(cn_tensor *const *in, bool causal, double scale, double drop, cn_tensor **lse)
 {
+  cn_tensor *dropped = in[DRAWS] ? dropped_ones(in[DRAWS], in[0], in[1], drop) : in[DROPPED];
   int given = in[0]->d.dtype, type = cni_wide_type(given);
   int64_t heads = cn_size(in[0], 1);
   cn_tensor *q = cni_in_type(in[0], type), *k = spread_heads(cni_in_type(in[1], type), heads);
   cn_tensor *v = spread_heads(cni_in_type(in[2], type), heads);
   cn_tensor *w = weights_of(scores_of(q, k, in[3], causal, scale), lse);
-  return cni_in_type(cn_matmul(thinned(w, in[4], drop), v), given);
+  return cni_in_type(cn_matmul(thinned(w, dropped, drop), v), given);
 }
 
 /* Gradients wanted of an attention, explicitly; NULL where not wanted. */
@@ -89,12 +101,13 @@ typedef struct gradients {
   cn_tensor *q, *k, *v, *mask;
 } gradients;
 
-/* in: query, key, value (with their own heads), mask, dropped; g: (B, H, Tq, Dv) and g_lse: (B, H, Tq) may be NULL for
+/* in: those of sdpa_forward; g: (B, H, Tq, Dv) and g_lse: (B, H, Tq) may be NULL for
  * zero. */
 static gradients explicit_gradients(cn_tensor *const *in, bool causal, double scale, double drop, cn_tensor *g,
                                     cn_tensor *g_lse)
 {
   cn_tensor *q = in[0], *k = in[1], *v = in[2];
+  cn_tensor *dropped = in[DRAWS] ? dropped_ones(in[DRAWS], q, k, drop) : in[DROPPED];
   int type = cni_wide_type(q->d.dtype);
   int64_t heads = cn_size(k, 1);
   gradients r = {0};
@@ -106,8 +119,8 @@ static gradients explicit_gradients(cn_tensor *const *in, bool causal, double sc
   cn_tensor *ds = NULL;
   if (g) {
     g = cni_in_type(g, type);
-    cn_tensor *dp = thinned(cn_matmul(g, cni_swapped(v)), in[4], drop);
-    r.v = gather_heads(cn_matmul(cni_swapped(thinned(p, in[4], drop)), g), heads);
+    cn_tensor *dp = thinned(cn_matmul(g, cni_swapped(v)), dropped, drop);
+    r.v = gather_heads(cn_matmul(cni_swapped(thinned(p, dropped, drop)), g), heads);
     ds = cn_mul(p, cn_sub(dp, cn_sum(cn_mul(p, dp), .dim = CN_INTS(-1), .keepdim = true)));
   }
   if (g_lse) {
@@ -181,10 +194,11 @@ static int check_mask(const cn_call *c, const cn_tensor *mask, int ndim, const i
                       cni_shape_text(want, sizeof want, ndim, scores));
 }
 
-/* Four-dimensional operands at in[first..first + 3); then, at in[rest], the mask and what dropout left. */
+/* Four-dimensional operands at in[first..first + 3); then, at in[rest], the mask, what dropout left, and where its
+ * numbers begin. */
 static int check_heads(const cn_call *c, int first, int rest)
 {
-  const cn_tensor *mask = c->in[rest], *dropped = c->in[rest + 1];
+  const cn_tensor *mask = c->in[rest], *dropped = c->in[rest + 1], *draws = c->in[rest + 2];
   const cn_desc *q = &c->in[first]->d, *k = &c->in[first + 1]->d, *v = &c->in[first + 2]->d;
   if (q->ndim != 4 || k->ndim != 4 || v->ndim != 4 || q->shape[0] != k->shape[0] ||
       k->shape[0] != v->shape[0] || k->shape[1] != v->shape[1] || k->shape[2] != v->shape[2] ||
@@ -195,6 +209,8 @@ static int check_heads(const cn_call *c, int first, int rest)
   if (!status && dropped && (!cni_same_shape(dropped->d.ndim, dropped->d.shape, 4, scores) ||
                              dropped->d.dtype != q->dtype))
     return cn_call_fail(c, CN_ERR_SHAPE, "dropped must have the scores' shape and query's type");
+  if (!status && draws && dropped) return cn_call_fail(c, CN_ERR_VALUE, "takes dropped or draws, not both");
+  if (!status && draws) status = cni_check_draws(c, draws);
   return status ? status : check_mask(c, mask, 4, scores);
 }
 
@@ -239,8 +255,8 @@ static int forward_vjp(cn_vjp *v)
   double scale = scale_or(v->args, SCALE, cn_size(q, 3)), drop = cni_arg_float(v->args, DROP);
   if (v->g[0] && !v->g[1] && !cni_recording() && !v->need[3])
     return cn_sdpa_backward(&v->gin[0], &v->gin[1], &v->gin[2], v->g[0], q, v->in[1], v->in[2], v->out[0], v->out[1],
-                            v->in[3], v->in[4], .is_causal = causal, .scale = cni_option_float(scale),
-                            .dropout_p = drop);
+                            v->in[3], v->in[DROPPED], .is_causal = causal, .scale = cni_option_float(scale),
+                            .dropout_p = drop, .draws = v->in[DRAWS]);
   gradients r = explicit_gradients(v->in, causal, scale, drop, v->g[0], v->g[1]);
   v->gin[0] = r.q;
   v->gin[1] = r.k;
@@ -253,15 +269,21 @@ static int forward_vjp(cn_vjp *v)
 static int forward_decompose(cn_call *c)
 {
   unsigned ways = cni_state()->attention;
+  bool causal = cni_arg_bool(c->args, CAUSAL);
+  double scale = scale_or(c->args, SCALE, cn_size(c->in[0], 3)), drop = cni_arg_float(c->args, DROP);
+  if (c->in[DRAWS]) /* none that draws: now one that is given what dropout leaves */
+    return cn_sdpa_forward(&c->out[0], &c->out[1], c->in[0], c->in[1], c->in[2], c->in[3],
+                           dropped_ones(c->in[DRAWS], c->in[0], c->in[1], drop), .is_causal = causal,
+                           .scale = cni_option_float(scale), .dropout_p = drop);
   if (ways && !(ways & CN_ATTENTION_PARTS)) return no_kernel();
   cn_tensor *lse = NULL;
-  double scale = scale_or(c->args, SCALE, cn_size(c->in[0], 3));
-  c->out[0] = by_parts(c->in, cni_arg_bool(c->args, CAUSAL), scale, cni_arg_float(c->args, DROP), &lse);
+  c->out[0] = by_parts(c->in, causal, scale, drop, &lse);
   c->out[1] = cn_squeeze(lse, .dim = CN_INTS(-1));
   return cn_err();
 }
 
-/* ---- sdpa_backward(grad, query, key, value, output, lse, attn_mask, dropped, is_causal, scale, dropout_p) ---- */
+/* ---- sdpa_backward(grad, query, key, value, output, lse, attn_mask, dropped, is_causal, scale, dropout_p,
+ * draws) ---- */
 
 enum { BACKWARD_CAUSAL = 8, BACKWARD_SCALE, BACKWARD_DROP }; /* parameters */
 
@@ -288,6 +310,11 @@ static int backward_infer(cn_call *c)
 static int backward_decompose(cn_call *c)
 {
   double scale = scale_or(c->args, BACKWARD_SCALE, cn_size(c->in[1], 3)), drop = cni_arg_float(c->args, BACKWARD_DROP);
+  if (c->in[8])
+    return cn_sdpa_backward(&c->out[0], &c->out[1], &c->out[2], c->in[0], c->in[1], c->in[2], c->in[3], c->in[4],
+                            c->in[5], c->in[6], dropped_ones(c->in[8], c->in[1], c->in[2], drop),
+                            .is_causal = cni_arg_bool(c->args, BACKWARD_CAUSAL), .scale = cni_option_float(scale),
+                            .dropout_p = drop);
   int given = c->in[1]->d.dtype, type = cni_wide_type(given);
   int64_t all = cn_size(c->in[1], 1), heads = cn_size(c->in[2], 1);
   cn_tensor *g = cni_in_type(c->in[0], type), *q = cni_in_type(c->in[1], type);
@@ -345,15 +372,6 @@ static cn_tensor *as_mask(cn_tensor *mask, int ndim, const int64_t *scores)
                     CN_SHAPE(cni_numel(ndim - 3, scores), last[0], last[1], last[2]));
 }
 
-/* What dropout leaves of ones in the place of every score: (B, H, Tq, Tk). */
-static cn_tensor *dropped_ones(const cn_tensor *q, const cn_tensor *k, double p)
-{
-  cn_tensor *made = NULL, *one = cn_ones(CN_SHAPE(1, 1, 1, 1), .dtype = (cn_dtype)q->d.dtype, .device = q->d.device);
-  cn_native_dropout(&made, NULL,
-                    cn_expand(one, CN_SHAPE(q->d.shape[0], q->d.shape[1], q->d.shape[2], k->d.shape[2])), p);
-  return made;
-}
-
 static int check_attention(const cn_call *c)
 {
   const cn_desc *q = &c->in[0]->d, *k = &c->in[1]->d, *v = &c->in[2]->d;
@@ -400,21 +418,22 @@ static int attention_decompose(cn_call *c)
   }
   double scale = scale_or(c->args, SDPA_SCALE, q->d.shape[3]);
   shape[n - 1] = v->d.shape[3];
-  cn_tensor *dropped = p > 0 && p < 1 ? dropped_ones(q, k, p) : NULL;
+  cn_tensor *draws = p > 0 && p < 1 ? cn_reserve_draws(CN_SHAPE(q->d.shape[0], q->d.shape[1], q->d.shape[2],
+                                                                k->d.shape[2]), .device = q->d.device) : NULL;
   unsigned ways = cni_state()->attention, fused = q->d.device == CN_CPU ? CN_ATTENTION_CPU : CN_ATTENTION_DEVICE;
   if (ways && !(ways & fused) && ways & CN_ATTENTION_PARTS)
-    y = by_parts((cn_tensor *const[]){q, k, v, mask, dropped}, causal, scale, p, NULL);
+    y = by_parts((cn_tensor *const[]){q, k, v, mask, NULL, draws}, causal, scale, p, NULL);
   else if (ways && !(ways & fused)) return no_kernel();
   else
-    cn_sdpa_forward(&y, &lse, q, k, v, mask, dropped, .is_causal = causal, .scale = cni_option_float(scale),
-                    .dropout_p = dropped ? p : 0);
+    cn_sdpa_forward(&y, &lse, q, k, v, mask, NULL, .is_causal = causal, .scale = cni_option_float(scale),
+                    .dropout_p = draws ? p : 0, .draws = draws);
   if (p >= 1) y = cn_mul(y, cn_int(0));
   c->out[0] = cni_in_type(n == 4 ? y : cn_reshape(y, shape, (size_t)n), type);
   return cn_err();
 }
 
 /* The softmax is made again in backward, so every gradient reads all operands and both results. */
-#define SAVED (CN_IN(0) | CN_IN(1) | CN_IN(2) | CN_IN(3) | CN_IN(4) | CN_OUT(0) | CN_OUT(1))
+#define SAVED (CN_IN(0) | CN_IN(1) | CN_IN(2) | CN_IN(3) | CN_IN(4) | CN_IN(5) | CN_OUT(0) | CN_OUT(1))
 
 /* clang-format off */
 const cn_op cni_attention_ops[] = {
@@ -427,14 +446,17 @@ const cn_op cni_attention_ops[] = {
           "dropout_p applies whenever it is not 0. Queries that see no key give zeros.",
    .flags = CN_OP_COMPOSITE, .decompose = attention_decompose},
   {.sig = "sdpa_forward(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, Tensor? dropped=None, "
-          "bool is_causal=False, *, float? scale=None, float dropout_p=0) -> (Tensor output, Tensor lse) ; nn internal",
+          "bool is_causal=False, *, float? scale=None, float dropout_p=0, Tensor? draws=None) "
+          "-> (Tensor output, Tensor lse) ; nn internal opt_draws",
    .doc = "Attention of (B, H, L, E), (B, Hk, S, E) and (B, Hk, S, Ev) with H a multiple of Hk, and the logarithm of "
-          "each query's sum of exponentials, (B, H, L). dropped: native_dropout of ones, (B, H, L, S), with dropout_p.",
+          "each query's sum of exponentials, (B, H, L). dropped: native_dropout of ones, (B, H, L, S), with dropout_p; "
+          "draws: instead of it, where the numbers for that begin (reserve_draws).",
    .infer = forward_infer, .vjp = forward_vjp, .decompose = forward_decompose,
    .needs = {[0] = SAVED, [1] = SAVED, [2] = SAVED, [3] = SAVED}},
   {.sig = "sdpa_backward(Tensor grad, Tensor query, Tensor key, Tensor value, Tensor output, Tensor lse, "
           "Tensor? attn_mask=None, Tensor? dropped=None, bool is_causal=False, *, float? scale=None, "
-          "float dropout_p=0) -> (Tensor grad_query, Tensor grad_key, Tensor grad_value) ; nn internal",
+          "float dropout_p=0, Tensor? draws=None) "
+          "-> (Tensor grad_query, Tensor grad_key, Tensor grad_value) ; nn internal opt_draws",
    .doc = "Gradients of sdpa_forward's operands, given its results. Carries no gradient itself: where gradients of "
           "gradients are recorded, explicit formulas take its place.",
    .flags = CN_OP_NO_GRAD, .infer = backward_infer, .decompose = backward_decompose},

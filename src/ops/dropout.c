@@ -26,6 +26,36 @@ static int native_dropout_vjp(cn_vjp *v)
   return cn_err();
 }
 
+/* ---- drawn later: by kernels that have no room for the numbers ---- */
+
+/* reserve_draws(size, device) */
+static int reserve_draws_infer(cn_call *c)
+{
+  const int64_t two = CNI_DRAWS_BEGIN;
+  if (c->args[1].tag != CN_V_NONE) c->device = (cn_device)c->args[1].u.i;
+  for (int i = 0; i < c->args[0].n; i++)
+    if (c->args[0].u.is[i] < 0) return cn_call_fail(c, CN_ERR_SHAPE, "a size must not be negative");
+  return cn_call_result(c, 0, CN_I64, 1, &two);
+}
+
+int cni_check_draws(const cn_call *c, const cn_tensor *draws)
+{
+  if (draws->d.ndim == 1 && draws->d.shape[0] == CNI_DRAWS_BEGIN && draws->d.dtype == CN_I64) return CN_OK;
+  return cn_call_fail(c, CN_ERR_SHAPE, "draws must be what reserve_draws gives: two int64 numbers");
+}
+
+/* dropped_ones(draws, size, p, dtype) */
+static int dropped_ones_infer(cn_call *c)
+{
+  double p = cni_arg_float(c->args, 2);
+  int dtype = c->args[3].tag == CN_V_NONE ? CN_F32 : (int)c->args[3].u.i, status = cni_check_draws(c, c->in[0]);
+  if (status) return status;
+  if (!(p >= 0 && p < 1)) return cn_call_fail(c, CN_ERR_VALUE, "p must be at least 0 and below 1, but is %g", p);
+  if (!cni_dtype_is_float(dtype) || !cni_dtype_computes(dtype))
+    return cn_call_fail(c, CN_ERR_DTYPE, "makes floating-point numbers, not %s", cn_dtype_name((cn_dtype)dtype));
+  return cn_call_result(c, 0, dtype, c->args[1].n, c->args[1].u.is);
+}
+
 /* dropout(input, p, training) */
 static int dropout_decompose(cn_call *c)
 {
@@ -124,6 +154,14 @@ const cn_op cni_dropout_ops[] = {
   {.sig = "native_dropout(Tensor input, float p) -> (Tensor output, Tensor mask) ; grad_fn_MulBackward0 tuple",
    .doc = "Each element zero with probability p, else divided by 1 - p; mask says which were kept.",
    .flags = CN_OP_RANDOM, .infer = native_dropout_infer, .vjp = native_dropout_vjp, .needs = {[0] = CN_OUT(1)}},
+  {.sig = "reserve_draws(int[] size, *, device? device=None) -> Tensor ; internal",
+   .doc = "Where the numbers of native_dropout of a tensor of this size begin, which dropped_ones draws later: the key "
+          "and the first counter, two int64.",
+   .flags = CN_OP_RANDOM | CN_OP_RESERVES | CN_OP_NO_GRAD, .infer = reserve_draws_infer},
+  {.sig = "dropped_ones(Tensor draws, int[] size, float p, *, dtype? dtype=None) -> Tensor ; internal",
+   .doc = "native_dropout of ones of this size (float32 unless dtype says otherwise), by the numbers that "
+          "reserve_draws has reserved.",
+   .flags = CN_OP_NO_GRAD, .infer = dropped_ones_infer},
   {.sig = "dropout(Tensor input, float p=0.5, bool training=True) -> Tensor ; nn",
    .doc = "In training, each element zero with probability p, else divided by 1 - p; otherwise input itself.",
    .flags = CN_OP_COMPOSITE, .decompose = dropout_decompose},

@@ -38,6 +38,9 @@ static inline bool cni_arg_is(const cn_value *args, int i, const char *word)
 int cni_result_type(const cn_call *c, cn_tensor *const *in, int n);
 /* The error of a check_within (check.c), for its kernels: `why` and the value that is outside. */
 int cni_check_failed(const char *why, double value);
+/* Is this what reserve_draws gives? (dropout.c) */
+enum { CNI_DRAWS_BEGIN = 2 }; /* numbers: the key and the first counter */
+int cni_check_draws(const cn_call *c, const cn_tensor *draws);
 /* Is a dtype argument one? Before anything is asked about it. */
 int cni_check_dtype(const cn_call *c, int64_t dtype);
 /* Broadcast shape of the inputs in[0..n) into shape/ndim; an error that shows the shapes. */

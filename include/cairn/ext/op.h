@@ -201,8 +201,9 @@ enum cn_op_flags {
   CN_OP_SHAPE_ONLY = 1 << 6, /* reads only the shape and type of its inputs (zeros_like): no data, no grad */
   CN_OP_ANY_DTYPE = 1 << 7,  /* takes storage-only types (float8, int4, ...) too; views always do */
   CN_OP_CHECKS = 1 << 8,     /* is there to fail: it stays in a graph though nobody reads its result */
-  CN_OP_EFFECTS = 1 << 9     /* does something outside (calls the host, sends, prints): in a graph such nodes keep their
+  CN_OP_EFFECTS = 1 << 9,    /* does something outside (calls the host, sends, prints): in a graph such nodes keep their
                               * order, and none is dropped, merged or computed beforehand */
+  CN_OP_RESERVES = 1 << 10   /* random, but draws nothing yet: its first argument is the size of what will be drawn */
 };
 
 struct cn_op {

@@ -409,6 +409,16 @@ CN_API cn_tensor *cn_descend_with(cn_tensor *param, cn_tensor *grad, cn_tensor *
 CN_API cn_tensor *cn_descend_inplace_with(cn_tensor *param, cn_tensor *grad, cn_tensor *lr,
                                           const cn_descend_opts *opts);
 
+typedef struct cn_dropped_ones_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  cn_dtype dtype; /* dtype?, default None */
+} cn_dropped_ones_opts;
+/* native_dropout of ones of this size (float32 unless dtype says otherwise), by the numbers that
+ * reserve_draws has reserved. */
+CN_API cn_tensor *cn_dropped_ones_with(cn_tensor *draws, const int64_t *size, size_t nsize,
+                                       double p, const cn_dropped_ones_opts *opts);
+
 /* The gradient of embedding with respect to weight: rows of grad added up where input names
  * them.
  * padding_idx may be CN_NONE. */
@@ -724,6 +734,16 @@ CN_API cn_tensor *cn_resample_backward(cn_tensor *grad, int64_t dim, int64_t inp
                                        const char *mode, bool align_corners, double scale,
                                        bool antialias);
 
+typedef struct cn_reserve_draws_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  cn_device device; /* device?, default None */
+} cn_reserve_draws_opts;
+/* Where the numbers of native_dropout of a tensor of this size begin, which dropped_ones draws
+ * later: the key and the first counter, two int64. */
+CN_API cn_tensor *cn_reserve_draws_with(const int64_t *size, size_t nsize,
+                                        const cn_reserve_draws_opts *opts);
+
 typedef struct cn_rmsprop_centered_momentum_update_opts {
   size_t size;
   const struct cn_guard *guard;
@@ -843,6 +863,7 @@ typedef struct cn_sdpa_backward_opts {
   bool is_causal; /* bool, default False */
   double scale; /* float?, default None; CN_ZERO for 0 */
   double dropout_p; /* float, default 0 */
+  cn_tensor *draws; /* Tensor?, default None */
 } cn_sdpa_backward_opts;
 /* Gradients of sdpa_forward's operands, given its results. Carries no gradient itself: where
  * gradients of gradients are recorded, explicit formulas take its place.
@@ -859,10 +880,12 @@ typedef struct cn_sdpa_forward_opts {
   bool is_causal; /* bool, default False */
   double scale; /* float?, default None; CN_ZERO for 0 */
   double dropout_p; /* float, default 0 */
+  cn_tensor *draws; /* Tensor?, default None */
 } cn_sdpa_forward_opts;
 /* Attention of (B, H, L, E), (B, Hk, S, E) and (B, Hk, S, Ev) with H a multiple of Hk, and the
  * logarithm of each query's sum of exponentials, (B, H, L). dropped: native_dropout of ones, (B,
- * H, L, S), with dropout_p.
+ * H, L, S), with dropout_p; draws: instead of it, where the numbers for that begin
+ * (reserve_draws).
  * attn_mask and dropped may be NULL. Results that are not wanted may be NULL. */
 CN_API int cn_sdpa_forward_with(cn_tensor **output, cn_tensor **lse, cn_tensor *query,
                                 cn_tensor *key, cn_tensor *value, cn_tensor *attn_mask,
@@ -1031,6 +1054,9 @@ CN_END_DECLS
 #define cn_descend_(param, grad, ...) \
   cn_descend_inplace_with(param, grad, CN_HEAD(__VA_ARGS__, ), \
       CN_OPTS(cn_descend_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_dropped_ones(...) \
+  cn_dropped_ones_with(CN_HEAD4(__VA_ARGS__, ), \
+      CN_OPTS(cn_dropped_ones_opts, CN_TAIL4(__VA_ARGS__, )))
 #define cn_embedding_renorm(input, indices, ...) \
   cn_embedding_renorm_with(input, indices, CN_HEAD(__VA_ARGS__, ), \
       CN_OPTS(cn_embedding_renorm_opts, CN_TAIL(__VA_ARGS__, )))
@@ -1072,6 +1098,9 @@ CN_END_DECLS
   cn_recurrent_sequence_grad_with(g_given, g_hidden, g_h0, g_c0, w_hh, h0, output, saved, c0, \
       g_output, g_h, g_c, CN_HEAD(__VA_ARGS__, ), \
       CN_OPTS(cn_recurrent_sequence_grad_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_reserve_draws(...) \
+  cn_reserve_draws_with(CN_HEAD2(__VA_ARGS__, ), \
+      CN_OPTS(cn_reserve_draws_opts, CN_TAIL2(__VA_ARGS__, )))
 #define cn_rmsprop_centered_momentum_update(new_param, new_square_avg, new_grad_avg, new_buffer, param, square_avg, grad_avg, momentum_buffer, grad, lr, alpha, weight, ...) \
   cn_rmsprop_centered_momentum_update_with(new_param, new_square_avg, new_grad_avg, new_buffer, param, \
       square_avg, grad_avg, momentum_buffer, grad, lr, alpha, weight, CN_HEAD(__VA_ARGS__, ), \

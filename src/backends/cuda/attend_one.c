@@ -43,7 +43,7 @@ static const char *refusal(const cn_call *c)
   const cn_desc *mask = c->in[3] ? cn_desc_of(c->in[3]) : NULL, *y = cn_desc_of(c->out[0]);
   if (q->dtype != CN_BF16 && q->dtype != CN_F16 && q->dtype != CN_F32) return "not for this type";
   if (q->shape[2] != 1 || !q->numel || !k->numel) return "not one query, or no keys";
-  if (c->in[4] || c->args[5].u.i) return "dropout, or keys that come later";
+  if (c->in[4] || c->in[5] || c->args[5].u.i) return "dropout, or keys that come later";
   int64_t vector = 16 / (int64_t)cn_element_size(q->dtype);
   if (k->shape[3] != v->shape[3] || v->shape[3] > WIDTH_MOST || k->shape[2] > INT32_MAX)
     return "widths it does not take";

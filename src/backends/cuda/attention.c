@@ -118,6 +118,7 @@ static int forward_kernel(cn_call *c)
   bool causal = c->args[5].u.i != 0;
   cni_cuda_device *d = cni_cuda_of(c);
   if (!d) return CN_ERR_DEVICE;
+  if (c->in[5]) return cni_cuda_refuse(c, "draws no numbers");
   if (!takes(c, q, k, v, c->in[3], causal)) return CN_REFUSED;
   cni_cuda_operand in[3] = {{0}};
   cni_dnn_plan plan;
@@ -192,6 +193,7 @@ static int backward_kernel(cn_call *c)
   bool causal = c->args[CAUSAL].u.i != 0;
   cni_cuda_device *d = cni_cuda_of(c);
   if (!d) return CN_ERR_DEVICE;
+  if (c->in[8]) return cni_cuda_refuse(c, "draws no numbers");
   if (!takes(c, q, k, v, c->in[MASK], causal)) return CN_REFUSED;
   cni_attention_form f = form_of(q, k, v, causal, true);
   cni_cuda_operand in[INPUTS] = {{0}};

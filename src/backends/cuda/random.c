@@ -47,7 +47,7 @@ static int draw(cn_call *c, job *j, const char *entry, const cn_desc *x, unsigne
   j->n = y->numel;
   j->seed = c->seed;
   j->offset = c->offset;
-  j->random = c->random;
+  if (!j->random) j->random = c->random;
   j->bits = precision(y->dtype);
   j->fault = cni_cuda_slot_for(d, name);
   uintptr_t size = cn_element_size(y->dtype), bytes = draws * size;
@@ -170,13 +170,37 @@ static bool is_single(const cn_desc *x)
   return x->device != CN_CPU && !x->weak;
 }
 
+/* What dropout keeps, and how that is scaled. p: its argument. */
+static void choose(job *j, const cn_value *p)
+{
+  double keep = 1 - (p->tag == CN_V_FLOAT ? p->u.f : (double)p->u.i);
+  j->scale = 1 / keep;
+  j->kept = (uint32_t)ceil((double)(float)keep * 0x1p24);
+}
+
 /* native_dropout(input, p) -> (output, mask) */
 static int dropout_kernel(cn_call *c)
 {
-  double keep = 1 - (c->args[1].tag == CN_V_FLOAT ? c->args[1].u.f : (double)c->args[1].u.i);
-  job j = {.scale = 1 / keep, .kept = (uint32_t)ceil((double)(float)keep * 0x1p24),
-           .single = is_single(cn_desc_of(c->in[0]))};
+  job j = {.single = is_single(cn_desc_of(c->in[0]))};
+  choose(&j, &c->args[1]);
   return draw(c, &j, "dropout", cn_desc_of(c->in[0]), pack_of(cn_desc_of(c->out[0])->dtype));
+}
+
+/* reserve_draws(size, device) -> (2,) */
+static int reserve_kernel(cn_call *c)
+{
+  job j = {0};
+  return draw(c, &j, "reserve", NULL, 1);
+}
+
+/* dropped_ones(draws, size, p, dtype) */
+static int dropped_ones_kernel(cn_call *c)
+{
+  const cn_desc *draws = cn_desc_of(c->in[0]);
+  job j = {.random = draws->data};
+  if (draws->device == CN_CPU || draws->strides[0] != 1) return cni_cuda_refuse(c, "numbers that begin elsewhere");
+  choose(&j, &c->args[2]);
+  return draw(c, &j, "dropout", NULL, pack_of(cn_desc_of(c->out[0])->dtype));
 }
 
 const cn_kernel cni_cuda_random_kernels[] = {
@@ -189,5 +213,7 @@ const cn_kernel cni_cuda_random_kernels[] = {
     {"bernoulli", "random.cu", bernoulli_kernel},
     {"poisson", "random.cu", poisson_kernel},
     {"native_dropout", "random.cu", dropout_kernel},
+    {"reserve_draws", "random.cu", reserve_kernel},
+    {"dropped_ones", "random.cu", dropped_ones_kernel},
     {NULL, NULL, NULL},
 };

@@ -491,9 +491,17 @@ static int begin(attention *t, cn_tensor *const *in, const cn_tensor *mask, bool
   return status;
 }
 
-/* sdpa_forward(query, key, value, attn_mask, dropped, is_causal, scale, dropout_p) -> (output, lse) */
+/* They come back with the numbers drawn. */
+static int refuse_draws(cn_call *c)
+{
+  c->refusal = "draws no numbers";
+  return CN_REFUSED;
+}
+
+/* sdpa_forward(query, key, value, attn_mask, dropped, is_causal, scale, dropout_p, draws) -> (output, lse) */
 static int forward_kernel(cn_call *c)
 {
+  if (c->in[5]) return refuse_draws(c);
   attention t;
   temporaries x = {0};
   const cn_desc *out = cn_desc_of(c->out[0]);
@@ -511,10 +519,11 @@ static int forward_kernel(cn_call *c)
   return status;
 }
 
-/* sdpa_backward(grad, query, key, value, output, lse, attn_mask, dropped, is_causal, scale, dropout_p)
- * -> (gq, gk, gv) */
+/* sdpa_backward(grad, query, key, value, output, lse, attn_mask, dropped, is_causal, scale, dropout_p,
+ * draws) -> (gq, gk, gv) */
 static int backward_kernel(cn_call *c)
 {
+  if (c->in[8]) return refuse_draws(c);
   attention t;
   temporaries x = {0};
   cn_desc *gradient[3] = {&t.gq, &t.gk, &t.gv};

@@ -3,41 +3,7 @@
  *
  * T0 is the type of the result. Invariant: element i depends on (seed, offset, i) alone: counter offset + i / 4 for
  * 32-bit draws, offset + i / 2 for 64-bit ones. */
-#define CNM_EMBEDDED 1
-typedef unsigned char uint8_t;
-typedef signed char int8_t;
-typedef unsigned short uint16_t;
-typedef short int16_t;
-typedef unsigned int uint32_t;
-typedef int int32_t;
-typedef unsigned long uint64_t;
-typedef long int64_t;
-#define __builtin_inf() CNM_INF
-#define __builtin_fabs fabs
-#define __builtin_fabsf fabsf
-#define __builtin_sqrt sqrt
-#define __builtin_sqrtf sqrtf
-#define __builtin_floor floor
-#define __builtin_floorf floorf
-#define __builtin_ceil ceil
-#define __builtin_ceilf ceilf
-#define __builtin_trunc trunc
-#define __builtin_truncf truncf
-#define __builtin_rint rint
-#define __builtin_rintf rintf
-#define __builtin_fmod fmod
-#define __builtin_fmodf fmodf
-#define __builtin_copysign copysign
-#define __builtin_copysignf copysignf
-#ifndef CN_SIMT /* one instruction, where the compiler adds the product with the upper half's zeros */
-static __device__ __forceinline__ uint64_t product_of_words(uint32_t a, uint32_t b)
-{
-  uint64_t product;
-  asm("mul.wide.u32 %0, %1, %2;" : "=l"(product) : "r"(a), "r"(b));
-  return product;
-}
-#define CNI_PHILOX_PRODUCT product_of_words
-#endif
+#include "philox.cuh"
 #include "base/maths.h"
 #include "base/maths_f64.h"
 #include "base/maths_f32.h"
@@ -47,11 +13,12 @@ static __device__ __forceinline__ uint64_t product_of_words(uint32_t a, uint32_t
 
 struct random_job {
   T0 *y;
-  const T0 *x;  /* bernoulli: probabilities; poisson: rates; dropout: input */
-  b8 *mask;     /* dropout */
+  const T0 *x;  /* bernoulli: probabilities; poisson: rates; dropout: input, or NULL for ones */
+  b8 *mask;     /* dropout; or NULL */
   i64 n, low;
   u64 seed, offset, span; /* span: 0 stands for 2^64 */
-  const u64 *random;      /* recorded work: seed, and what offset counts from, as they are now; NULL: as above */
+  const u64 *random;      /* recorded work, and what was reserved: seed, and what offset counts from, as they are now;
+                           * NULL: as above */
   f64 scale;
   fault_slot fault;
   i32 bits, aligned; /* of a uniform float32 draw; V elements of each operand can be moved at once */
@@ -155,6 +122,15 @@ KERNEL(integers, random_job)
   }
 }
 
+/* Where draws begin that are made later. */
+KERNEL(reserve, random_job)
+{
+  const start s = start_of(p);
+  if (blockIdx.x || threadIdx.x) return;
+  p.y[0] = put<T0>((i64)s.seed);
+  p.y[1] = put<T0>((i64)s.first);
+}
+
 /* With whom place i of a shuffle is exchanged: one of those from it on. */
 KERNEL(partners, random_job)
 {
@@ -183,9 +159,9 @@ KERNEL(bernoulli, random_job)
 FN pack<T0, V> input_pack(const random_job &p, i64 c)
 {
   pack<T0, V> x;
-  if (!p.single && p.aligned && V * c + V <= p.n) return *(const pack<T0, V> *)(p.x + V * c);
+  if (p.x && !p.single && p.aligned && V * c + V <= p.n) return *(const pack<T0, V> *)(p.x + V * c);
 #pragma unroll
-  for (int k = 0; k < V; k++) x.v[k] = p.single ? p.x[0] : V * c + k < p.n ? p.x[V * c + k] : put<T0>(0);
+  for (int k = 0; k < V; k++) x.v[k] = !p.x ? put<T0>(1) : p.single ? p.x[0] : V * c + k < p.n ? p.x[V * c + k] : put<T0>(0);
   return x;
 }
 
@@ -213,7 +189,7 @@ KERNEL(dropout, random_job)
       mask.v[k] = b8{keep};
       v[k] *= keep ? scale : left_out;
     }
-    put_pack(p, p.mask, c, mask);
+    if (p.mask) put_pack(p, p.mask, c, mask);
     put_pack(p, p.y, c, packed<T0, V>(v));
   }
 }
