@@ -6,13 +6,17 @@ template <class T> struct tensor_core {
   FN f32 half_of(u32 pair, int i) { return get(T{(u16)(pair >> 16 * i)}); }
   FN void multiply(f32 *sums, u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1)
   {
-    const u32 a[4] = {a0, a1, a2, a3}, b[2] = {b0, b1};
+    const pack<u32, 4> a = {{a0, a1, a2, a3}};
+    const pack<u32, 2> b = {{b0, b1}};
+    pack<u32, 4> left[4];
+    pack<u32, 2> right[2][4];
+    for (int q = 0; q < 4; q++) left[q] = __shfl_sync(FULL, a, (LANE & ~3) + q);
+    for (int i = 0; i < 2; i++)
+      for (int q = 0; q < 4; q++) right[i][q] = __shfl_sync(FULL, b, ((LANE & 3) * 2 + i) * 4 + q);
     for (int q = 0; q < 8; q++) /* pairs of columns: 4 of the lower half, then of the upper */
-      for (int i = 0; i < 4; i++) {
-        const u32 left = __shfl_sync(FULL, a[q / 4 * 2 + i / 2], (LANE & ~3) + q % 4);
-        const u32 right = __shfl_sync(FULL, b[q / 4], ((LANE & 3) * 2 + i % 2) * 4 + q % 4);
-        for (int j = 0; j < 2; j++) sums[i] += half_of(left, j) * half_of(right, j);
-      }
+      for (int i = 0; i < 4; i++)
+        for (int j = 0; j < 2; j++)
+          sums[i] += half_of(left[q % 4].v[q / 4 * 2 + i / 2], j) * half_of(right[i % 2][q % 4].v[q / 4], j);
   }
 #endif
 };
