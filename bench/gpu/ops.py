@@ -313,15 +313,16 @@ def products():
         return lambda: F(m).linear(x, w, b)
     both("linear 32768x768x3072", linear, 2 * 32768 * 768 * 3072, "TF")
     for b, h, t, d in ((32, 12, 1024, 64), (4, 16, 4096, 128)):
-        def attend(m):
-            return lambda q, k, v: F(m).scaled_dot_product_attention(q, k, v, is_causal=True)
-
         def heads(m):
             return [graph(m, b, h, t, d) for _ in range(3)]
         flops = 2 * b * h * t * t * d
-        both(f"attention T{t} D{d}", lambda m: (lambda x: without_gradient(m, lambda: attend(m)(*x)))(heads(m)),
-             flops, "TF")
-        both(f"attention backward T{t} D{d}", lambda m: backward_of(m, attend(m), *heads(m)), 2.5 * flops, "TF")
+        for dropout, what in ((0.0, ""), (0.1, " dropout")):
+            def attend(m):
+                return lambda q, k, v: F(m).scaled_dot_product_attention(q, k, v, is_causal=True, dropout_p=dropout)
+            both(f"attention{what} T{t} D{d}",
+                 lambda m: (lambda x: without_gradient(m, lambda: attend(m)(*x)))(heads(m)), flops, "TF")
+            both(f"attention{what} backward T{t} D{d}", lambda m: backward_of(m, attend(m), *heads(m)), 2.5 * flops,
+                 "TF")
     attentions()
     flops = 2 * 64 * 56 * 56 * 256 * 256 * 9
 
