@@ -28,6 +28,11 @@ static void compiles(void **state)
 /* FORM of recurrent_chip.cu: blocks of a cluster, rows. */
 #define CHIP(cluster, rows) ((cluster) | (rows) << 4)
 
+/* N and FORM of depthwise.cu: a filter with both strides, a strip's results and a pack's channels. */
+#define DEPTHWISE(high, wide, stride, strip, pack) \
+  ((high) | (wide) << 6 | (stride) << 12 | (stride) << 16 | (strip) << 20 | (pack) << 24)
+enum { DEPTHWISE_BACK = 1 + 16, DEPTHWISE_NEXT = 2, DEPTHWISE_ADDS_GATED = 64 + 128 };
+
 /* sm_100: its compiler reads farther ahead, and takes registers and spills for that. No such device was timed. */
 enum { MOST_SPILLED = 32, MOST_SPILLED_100 = 256, LOG = 1 << 16, AHEAD = 1 << 8 };
 enum { LAID = 1 << 10, LEARNS = 1 << 11, SHARED_BY_8 = 3 << 12 };
@@ -158,6 +163,24 @@ static const struct variant {
     {{.file = "loss.cu", .types = {CN_BF16, CN_F32}, .form = 128}, 64},
     {{.file = "sample.cu", .entry = "byte_weights", .types = {CN_F64}, .exact = true}, 80},
     {{.file = "sample.cu", .entry = "resample_bytes", .types = {CN_F64}, .exact = true}, 64},
+    {{.file = "depthwise.cu", .entry = "depthwise", .types = {CN_F16}, .threads = 128,
+      .number = DEPTHWISE(3, 3, 1, 4, 2), .form = DEPTHWISE_ADDS_GATED}, 128},
+    {{.file = "depthwise.cu", .entry = "depthwise", .types = {CN_F32}, .threads = 128,
+      .number = DEPTHWISE(3, 3, 2, 4, 2)}, 128},
+    {{.file = "depthwise.cu", .entry = "depthwise", .types = {CN_F16}, .threads = 128,
+      .number = DEPTHWISE(3, 3, 2, 4, 2), .form = DEPTHWISE_BACK}, 112},
+    {{.file = "depthwise.cu", .entry = "depthwise", .types = {CN_BF16}, .threads = 128,
+      .number = DEPTHWISE(3, 3, 1, 4, 1), .form = DEPTHWISE_NEXT}, 96},
+    {{.file = "depthwise.cu", .entry = "depthwise", .types = {CN_F16}, .threads = 128,
+      .number = DEPTHWISE(5, 5, 1, 4, 2)}, 168},
+    {{.file = "depthwise.cu", .entry = "depthwise", .types = {CN_BF16}, .threads = 128,
+      .number = DEPTHWISE(7, 7, 1, 4, 2)}, 128},
+    {{.file = "depthwise.cu", .entry = "depthwise_weight", .types = {CN_F16}, .threads = 128,
+      .number = DEPTHWISE(3, 3, 2, 4, 2)}, 128},
+    {{.file = "depthwise.cu", .entry = "depthwise_weight", .types = {CN_BF16}, .threads = 128,
+      .number = DEPTHWISE(4, 7, 1, 4, 2)}, 168},
+    {{.file = "depthwise.cu", .entry = "depthwise_join", .types = {CN_F32}, .threads = 1024,
+      .number = DEPTHWISE(3, 3, 1, 4, 2)}, 40},
 };
 
 #define FUNCTIONS(X)                                                                                          \

@@ -85,7 +85,7 @@ static void groups_of_few(void **state)
   static const struct {
     int64_t n, c, l, k, s, dilation, groups;
   } signals[] = {
-      {2, 2, 4099, 2, 4, 2, 2}, {2, 2, 4099, 2, 4, 1, 2}, {3, 6, 459, 12, 2, 1, 3}, {1, 24, 921, 24, 3, 1, 24}};
+      {2, 4, 4099, 4, 4, 2, 2}, {2, 4, 4099, 4, 4, 1, 2}, {3, 6, 459, 12, 2, 1, 3}, {1, 24, 921, 24, 3, 1, 12}};
   need_library();
   cn_seed(5);
   for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)

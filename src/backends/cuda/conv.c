@@ -1,7 +1,8 @@
-/* conv.c: conv2d and its two gradients: by cuDNN (conv_dnn.c), else by the plain kernels of kernels/conv.cu.
+/* conv.c: conv2d and its two gradients: where each filter sees one channel by depthwise.c, by cuDNN (conv_dnn.c), else
+ * by the plain kernels of kernels/conv.cu.
  *
- * Place in the flow: the kernels "conv2d", "conv2d_fused" (by cuDNN alone), "conv2d_grad_input" and
- * "conv2d_grad_weight"; 1-d, 3-d and transposed convolutions decompose into these. Invariant: both ways read the call
+ * Place in the flow: the kernels "conv2d", "conv2d_fused" (without a plain one), "conv2d_grad_input" and
+ * "conv2d_grad_weight"; 1-d, 3-d and transposed convolutions decompose into these. Invariant: all ways read the call
  * through one struct, so they cannot differ in what they mean. */
 #include "conv.h"
 
@@ -88,11 +89,16 @@ static cni_cuda_conv forward_of(const cn_call *c)
   return v;
 }
 /* conv2d_fused(input, weight, bias, stride, padding, dilation, groups, residual, relu) */
-static int fused_dnn(cn_call *c)
+static cni_cuda_conv fused_of(const cn_call *c)
 {
   cni_cuda_conv v = forward_of(c);
   v.z = c->in[3] ? cn_desc_of(c->in[3]) : NULL;
   v.relu = c->args[8].u.i != 0;
+  return v;
+}
+static int fused_dnn(cn_call *c)
+{
+  cni_cuda_conv v = fused_of(c);
   return cni_cuda_conv_dnn(c, &v);
 }
 /* conv2d_grad_input(grad, weight, input_size, stride, padding, dilation, groups) */
@@ -120,6 +126,17 @@ static int refuse_tiny(cn_call *c, const cni_cuda_conv *v)
   return tiny ? cni_cuda_refuse(c, "so little work that one launch is faster") : CN_OK;
 }
 
+#define DEPTHWISE(name)                            \
+  static int name##_depthwise(cn_call *c)          \
+  {                                                \
+    cni_cuda_conv v = name##_of(c);                \
+    return cni_cuda_depthwise(c, &v);              \
+  }
+DEPTHWISE(forward)
+DEPTHWISE(fused)
+DEPTHWISE(input)
+DEPTHWISE(weight)
+
 #define BOTH(name, read)                           \
   static int name##_dnn(cn_call *c)                \
   {                                                \
@@ -137,11 +154,15 @@ BOTH(input, input_of)
 BOTH(weight, weight_of)
 
 const cn_kernel cni_cuda_conv_kernels[] = {
+    {"conv2d", "depthwise.cu", forward_depthwise},
     {"conv2d", "cudnn", forward_dnn},
     {"conv2d", "conv.cu", forward_plain},
+    {"conv2d_fused", "depthwise.cu", fused_depthwise},
     {"conv2d_fused", "cudnn", fused_dnn},
+    {"conv2d_grad_input", "depthwise.cu", input_depthwise},
     {"conv2d_grad_input", "cudnn", input_dnn},
     {"conv2d_grad_input", "conv.cu", input_plain},
+    {"conv2d_grad_weight", "depthwise.cu", weight_depthwise},
     {"conv2d_grad_weight", "cudnn", weight_dnn},
     {"conv2d_grad_weight", "conv.cu", weight_plain},
     {NULL, NULL, NULL},

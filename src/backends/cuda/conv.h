@@ -1,4 +1,4 @@
-/* conv.h: a convolution call as both ways to run it see it. */
+/* conv.h: a convolution call as all ways to run it see it. */
 #ifndef CNI_CUDA_CONV_H
 #define CNI_CUDA_CONV_H
 
@@ -15,6 +15,8 @@ typedef struct cni_cuda_conv {
   int64_t stride[2], padding[2], dilation[2], groups;
 } cni_cuda_conv;
 
+/* By kernels of ours where each filter sees one channel (depthwise.c); CN_REFUSED otherwise. */
+int cni_cuda_depthwise(cn_call *c, const cni_cuda_conv *v);
 /* By cuDNN; CN_REFUSED where that is not there or knows no way. */
 int cni_cuda_conv_dnn(cn_call *c, const cni_cuda_conv *v);
 
