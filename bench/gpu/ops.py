@@ -357,6 +357,39 @@ def products():
     both("linear 1x2048x1000", last_layer, 0, "us", 100)
 
 
+def depthwise():
+    """Convolutions whose filters see one channel, fp16: each image that is read or written counted once."""
+    for n, c, size, k, stride in ((128, 32, 112, 3, 1), (128, 96, 112, 3, 2), (128, 384, 14, 3, 1), (128, 960, 7, 3, 1),
+                                  (1, 384, 14, 3, 1), (128, 97, 56, 3, 1), (128, 240, 28, 5, 1), (128, 144, 56, 5, 2),
+                                  (64, 96, 56, 7, 1)):
+        for last in (True, False):
+            def image(m):
+                x = randn(m, n, c, size, size, dtype="float16")
+                made = [x.to(memory_format=m.channels_last) if last else x, randn(m, c, 1, k, k, dtype="float16")]
+                return [t.requires_grad_(True) for t in made]
+
+            def conv(m):
+                return lambda x, w, b=None: F(m).conv2d(x, w, b, stride=stride, padding=k // 2, groups=c)
+
+            def forward(m, bias):
+                x, w = image(m)
+                b = randn(m, c, dtype="float16") if bias else None
+                return without_gradient(m, lambda: conv(m)(x, w, b))
+
+            def backward(m, which):
+                leaves = image(m)
+                y = conv(m)(*leaves)
+                g = m.ones_like(y)
+                return lambda: m.autograd.grad([y], [leaves[which]], [g], retain_graph=True)
+
+            moved = 2 * n * c * (size * size + math.ceil(size / stride) ** 2)
+            name = f"depthwise {k}x{k}/{stride} {n}x{c}x{size} {'last' if last else 'nchw'}"
+            both(name, lambda m: forward(m, False), moved, "GB/s")
+            both(f"{name} bias", lambda m: forward(m, True), moved, "GB/s")
+            both(f"{name} dx", lambda m: backward(m, 0), moved, "GB/s")
+            both(f"{name} dw", lambda m: backward(m, 1), moved, "GB/s")
+
+
 def recurrent():
     """One layer of as many inputs as units, 128 steps: forward, and forward with backward, in microseconds."""
     def layer(kind, units, batch, dtype):
@@ -431,6 +464,7 @@ group_norms()
 layers()
 updates()
 products()
+depthwise()
 recurrent()
 sequences()
 decompositions()
