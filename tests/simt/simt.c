@@ -25,7 +25,7 @@
 #include "simt_driver.h"
 
 enum { MOST_THREADS = 1024, MOST_FIBERS = 4096, MOST_CLUSTER = 8 };
-enum { STACK = 256 << 10, UNITS = 4, DYNAMIC = 256 << 10, MODULE = 1 << 20 };
+enum { STACK = 256 << 10, DYNAMIC = 256 << 10, MODULE = 1 << 20 };
 /* Dynamic shared memory that kernels have as they are, beside what their text declares, and that they may ask for. */
 enum { OWN_DYNAMIC = 40 << 10, MOST_DYNAMIC = 226 << 10, ASKED = 1024 };
 #define EXPORT __attribute__((visibility("default")))
@@ -203,6 +203,8 @@ static CUresult run_launch(const launch *l)
   void *arguments[] = {l->argument};
   if (bx > MOST_THREADS || !may_have(l->f, l->shared) || !gx || !gy || !gz) return CUDA_ERROR_INVALID_VALUE;
   if (cluster > MOST_CLUSTER || gx % cluster || cluster * bx > MOST_FIBERS) return CUDA_ERROR_INVALID_VALUE;
+  simt_counts.clusters[cluster]++;
+  simt_clock += simt_counts.launch_takes;
   CUresult result = CUDA_SUCCESS;
   pthread_mutex_lock(&lock);
   if (!stacks)
@@ -509,7 +511,7 @@ EXPORT CUresult cuDeviceGetPCIBusId(char *place, int n, CUdevice d)
 EXPORT CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute a, CUdevice d)
 {
   (void)d;
-  *value = a == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT                  ? UNITS
+  *value = a == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT                  ? simt_counts.units
            : a == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR          ? 9
            : a == CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN ? MOST_DYNAMIC
                                                                         : 0;

@@ -1,7 +1,7 @@
 /* simt_driver.h: what the emulation's files show each other, and a test program that finds `simt_counts` with dlsym.
  *
  * Place in the flow: simt.c runs kernels and graphs, simt_memory.c has memory, copies, streams and events. Invariant:
- * counts only go up; what a test sets (memory, late) it sets back. */
+ * counts only go up; what a test sets (memory, late, units, launch_takes) it sets back. */
 #ifndef SIMT_DRIVER_H
 #define SIMT_DRIVER_H
 
@@ -20,7 +20,11 @@ typedef struct simt_counts_t {
   uint64_t copies_out;      /* to the host, and their bytes */
   uint64_t bytes_out;
   bool late;                /* may be set: copies from the host are done when something needs them, or is waited for */
+  int units;                /* multiprocessors; may be set before the device is used */
+  float launch_takes;       /* may be set: milliseconds of each launch of a kernel, which events see */
+  uint64_t clusters[9];     /* launches, by the blocks of a cluster */
 } simt_counts_t;
 extern simt_counts_t simt_counts;
+extern float simt_clock; /* milliseconds, of simt_memory.c's events */
 
 #endif

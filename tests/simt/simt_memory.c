@@ -15,7 +15,7 @@
 enum { HEAD = 256 }; /* in front of a block: its size */
 static const size_t filled_most = (size_t)20 << 20;
 
-EXPORT simt_counts_t simt_counts = {.memory = (size_t)1 << 32};
+EXPORT simt_counts_t simt_counts = {.memory = (size_t)1 << 32, .units = 4};
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 bool simt_captured(CUstream s); /* simt.c */
@@ -163,7 +163,7 @@ EXPORT CUresult cuStreamSynchronize(CUstream s)
 
 /* ---- events: when it was recorded, and behind which copy ---- */
 
-/* Milliseconds that work takes are what whoever does it adds here (dnn.c): nothing depends on the machine. */
+/* Milliseconds that work takes are what whoever does it adds here (dnn.c, simt.c): nothing depends on the machine. */
 EXPORT float simt_clock;
 typedef struct event {
   bool recorded;
