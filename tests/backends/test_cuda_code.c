@@ -32,6 +32,8 @@ static void compiles(void **state)
 #define DEPTHWISE(high, wide, stride, strip, pack) \
   ((high) | (wide) << 6 | (stride) << 12 | (stride) << 16 | (strip) << 20 | (pack) << 24)
 enum { DEPTHWISE_BACK = 1 + 16, DEPTHWISE_NEXT = 2, DEPTHWISE_ADDS_GATED = 64 + 128 };
+/* FORM of conv_small.cu: blocks of a cluster, rows and columns of a tile. */
+#define TILE(cluster, rows, cols) ((cluster) | (rows) / 32 << 4 | (cols) / 32 << 7)
 
 /* sm_100: its compiler reads farther ahead, and takes registers and spills for that. No such device was timed. */
 enum { MOST_SPILLED = 32, MOST_SPILLED_100 = 256, LOG = 1 << 16, AHEAD = 1 << 8 };
@@ -181,6 +183,11 @@ static const struct variant {
       .number = DEPTHWISE(4, 7, 1, 4, 2)}, 168},
     {{.file = "depthwise.cu", .entry = "depthwise_join", .types = {CN_F32}, .threads = 1024,
       .number = DEPTHWISE(3, 3, 1, 4, 2)}, 40},
+    {{.file = "conv_small.cu", .types = {CN_F16}, .number = 3, .form = TILE(1, 128, 64)}, 128},
+    {{.file = "conv_small.cu", .types = {CN_F16}, .number = 6, .threads = 128, .form = TILE(8, 64, 64)}, 128},
+    {{.file = "conv_small.cu", .types = {CN_BF16}, .number = 6, .threads = 128, .form = TILE(4, 64, 32)}, 128},
+    {{.file = "conv_small.cu", .types = {CN_BF16}, .number = 6, .threads = 128, .form = TILE(2, 32, 64)}, 128},
+    {{.file = "conv_small.cu", .types = {CN_F16}, .number = 2, .threads = 128, .form = TILE(1, 32, 32)}, 128},
 };
 
 #define FUNCTIONS(X)                                                                                          \

@@ -1,8 +1,8 @@
 /* test_emulated_dnn.c: convolutions by cuDNN's graphs, on an emulation of driver and library (tests/simt): images of
- * few channels that are folded, groups of few, and engines that are tried.
+ * few channels that are folded, groups of few, engines that are tried, and a kernel of ours beside them.
  *
  * The library has three engines (tests/simt/dnn.c) and counts their runs. What one process tried, another finds on
- * disk: the program runs itself a second time for that. */
+ * disk: the program runs itself again for that (stages). */
 #define _POSIX_C_SOURCE 200809L /* setenv */
 #include "test.h"
 
@@ -14,6 +14,14 @@
 #include <sys/wait.h>
 
 #include "emulated.h"
+#include "simt/simt_driver.h"
+
+/* Which run of this program it is: "" the first. */
+static const char *stage(void)
+{
+  const char *s = getenv("CAIRN_TEST_STAGE");
+  return s ? s : "";
+}
 
 static int *runs; /* of each engine, by the library's own count; NULL: it is not there */
 
@@ -127,7 +135,7 @@ static void count_runs(int have[3], cn_tensor *x, cn_tensor *w)
 static void tried_engines(void **state)
 {
   (void)state;
-  bool second = getenv("CAIRN_TEST_SECOND") != NULL;
+  bool second = !strcmp(stage(), "engines again");
   int have[3];
   need_library();
   cn_scope *s = cn_scope_begin();
@@ -155,6 +163,36 @@ static void tried_engines(void **state)
   cn_scope_end(s);
 }
 
+/* Few pixels: kernels/conv_small.cu is tried beside the engines, of which the faster one takes two milliseconds. What
+ * was faster stays, in this process and in the next, whatever the clock would say then. A process has time for one
+ * trial. */
+static void tried_rival(void **state)
+{
+  (void)state;
+  bool slow = strstr(stage(), "slow") != NULL, again = strstr(stage(), "again") != NULL;
+  int have[3];
+  need_library();
+  simt_counts_t *counts = dlsym(dlopen("libcuda.so.1", RTLD_NOW), "simt_counts");
+  assert_non_null(counts);
+  cn_scope *s = cn_scope_begin();
+  cn_seed(8);
+  cn_tensor *x = cn_cast(cn_randn(CN_SHAPE(1, 128, 14, 14)), CN_BF16);
+  cn_tensor *w = cn_cast(cn_randn(CN_SHAPE(slow ? 56 : 48, 128, 3, 3)), CN_BF16);
+  counts->launch_takes = slow != again ? 5 : 0.5F;
+  count_runs(have, x, w);
+  if (again) assert_true(have[0] == 0 && have[1] == slow);
+  else assert_true(have[0] > 1 && have[1] > 1);
+  counts->launch_takes = slow ? 0.5F : 5;
+  count_runs(have, x, w);
+  assert_true(have[0] == 0 && have[1] == slow && have[2] == 0);
+  cn_set_deterministic(CN_DETERMINISTIC_CONV);
+  count_runs(have, x, w);
+  assert_true(have[0] == 1 && have[1] == 0); /* no clock decides */
+  cn_set_deterministic(CN_DETERMINISTIC_OFF);
+  counts->launch_takes = 0;
+  cn_scope_end(s);
+}
+
 /* Plans that an earlier run of this program left. */
 static void forget_plans(void)
 {
@@ -168,12 +206,12 @@ static void forget_plans(void)
   if (d) closedir(d);
 }
 
-static int run_again(char **argv)
+static int run_again(char **argv, const char *name)
 {
   int status = 1;
   pid_t child = fork();
   if (child == 0) {
-    setenv("CAIRN_TEST_SECOND", "1", 1);
+    setenv("CAIRN_TEST_STAGE", name, 1);
     execv(argv[0], argv);
     _exit(1);
   }
@@ -182,13 +220,15 @@ static int run_again(char **argv)
 
 int main(int argc, char **argv)
 {
+  static const char *const stages[] = {"engines again", "rival", "rival again", "slow rival"};
   const struct CMUnitTest tests[] = {cmocka_unit_test(tried_engines), cmocka_unit_test(few_channels),
                                      cmocka_unit_test(groups_of_few)};
-  const struct CMUnitTest again[] = {cmocka_unit_test(tried_engines)};
-  bool second = getenv("CAIRN_TEST_SECOND") != NULL;
+  const struct CMUnitTest engines[] = {cmocka_unit_test(tried_engines)}, rival[] = {cmocka_unit_test(tried_rival)};
   if (argc > 0) emulate_with(argv, "dnn");
-  if (getenv("CAIRN_EMULATED") && !second) forget_plans();
-  if (second) return cmocka_run_group_tests(again, find_emulated, NULL);
+  if (!strcmp(stage(), "engines again")) return cmocka_run_group_tests(engines, find_emulated, NULL);
+  if (*stage()) return cmocka_run_group_tests(rival, find_emulated, NULL);
+  if (getenv("CAIRN_EMULATED")) forget_plans();
   int failed = cmocka_run_group_tests(tests, find_emulated, NULL);
-  return failed || !gpu ? failed : run_again(argv);
+  for (size_t i = 0; gpu && i < sizeof stages / sizeof *stages && !failed; i++) failed = run_again(argv, stages[i]);
+  return failed;
 }

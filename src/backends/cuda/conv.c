@@ -1,7 +1,7 @@
-/* conv.c: conv2d and its two gradients: where each filter sees one channel by depthwise.c, by cuDNN (conv_dnn.c), else
- * by the plain kernels of kernels/conv.cu.
+/* conv.c: conv2d and its two gradients: where each filter sees one channel by depthwise.c, by cuDNN (conv_dnn.c), else,
+ * of 16-bit floats, by Tensor Cores (conv_small.c), or by the plain kernels of kernels/conv.cu.
  *
- * Place in the flow: the kernels "conv2d", "conv2d_fused" (without a plain one), "conv2d_grad_input" and
+ * Place in the flow: the kernels "conv2d", "conv2d_fused" (not by the plain ones), "conv2d_grad_input" and
  * "conv2d_grad_weight"; 1-d, 3-d and transposed convolutions decompose into these. Invariant: all ways read the call
  * through one struct, so they cannot differ in what they mean. */
 #include "conv.h"
@@ -96,11 +96,6 @@ static cni_cuda_conv fused_of(const cn_call *c)
   v.relu = c->args[8].u.i != 0;
   return v;
 }
-static int fused_dnn(cn_call *c)
-{
-  cni_cuda_conv v = fused_of(c);
-  return cni_cuda_conv_dnn(c, &v);
-}
 /* conv2d_grad_input(grad, weight, input_size, stride, padding, dilation, groups) */
 static cni_cuda_conv input_of(const cn_call *c)
 {
@@ -153,12 +148,31 @@ BOTH(forward, forward_of)
 BOTH(input, input_of)
 BOTH(weight, weight_of)
 
+static int forward_small(cn_call *c)
+{
+  cni_cuda_conv v = forward_of(c);
+  int status = refuse_tiny(c, &v);
+  return status ? status : cni_cuda_conv_small(c, &v);
+}
+static int fused_dnn(cn_call *c)
+{
+  cni_cuda_conv v = fused_of(c);
+  return cni_cuda_conv_dnn(c, &v);
+}
+static int fused_small(cn_call *c)
+{
+  cni_cuda_conv v = fused_of(c);
+  return cni_cuda_conv_small(c, &v);
+}
+
 const cn_kernel cni_cuda_conv_kernels[] = {
     {"conv2d", "depthwise.cu", forward_depthwise},
     {"conv2d", "cudnn", forward_dnn},
+    {"conv2d", "conv_small.cu", forward_small},
     {"conv2d", "conv.cu", forward_plain},
     {"conv2d_fused", "depthwise.cu", fused_depthwise},
     {"conv2d_fused", "cudnn", fused_dnn},
+    {"conv2d_fused", "conv_small.cu", fused_small},
     {"conv2d_grad_input", "depthwise.cu", input_depthwise},
     {"conv2d_grad_input", "cudnn", input_dnn},
     {"conv2d_grad_input", "conv.cu", input_plain},

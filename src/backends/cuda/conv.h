@@ -20,6 +20,39 @@ int cni_cuda_depthwise(cn_call *c, const cni_cuda_conv *v);
 /* By cuDNN; CN_REFUSED where that is not there or knows no way. */
 int cni_cuda_conv_dnn(cn_call *c, const cni_cuda_conv *v);
 
+/* ---- operands with channels innermost (conv_sides.c) ---- */
+void cni_cuda_innermost_channels(const int64_t *shape, int64_t *strides); /* of four dims */
+/* A tensor of four dims as kernels are to see it. */
+typedef struct cni_cuda_side {
+  cn_desc own, last; /* as given, with four dims; with channels innermost */
+  void *copy;
+  size_t bytes;
+  const cni_cuda_conv *folded; /* the convolution that last is folded for; NULL: its elements are own's */
+  bool filter;
+} cni_cuda_side;
+/* x, w, y and, if it is there, z. leave must follow bring, whatever that returned; it returns status, or what went
+ * wrong. */
+enum { CNI_CUDA_SIDES = 4 };
+void cni_cuda_sides_open(cni_cuda_side *s, const cni_cuda_conv *v);
+void cni_cuda_sides_fold(cni_cuda_side *s, const cni_cuda_conv *v); /* image and filter, for cni_cuda_fold */
+int cni_cuda_sides_bring(cni_cuda_side *s, const cni_cuda_conv *v, cni_cuda_device *d, const char *name);
+int cni_cuda_sides_leave(cni_cuda_side *s, const cni_cuda_conv *v, cni_cuda_device *d, const char *name, int status);
+
+/* ---- few pixels (conv_small.c) ---- */
+/* The kernel by itself; CN_REFUSED for what it does not take. */
+int cni_cuda_conv_small(cn_call *c, const cni_cuda_conv *v);
+/* Does it take the convolution, and may it be faster than tiles as large as cuDNN's? */
+bool cni_cuda_conv_competes(const cni_cuda_device *d, const cni_cuda_conv *v);
+/* A convolution that it takes, on sides that were brought. */
+typedef struct cni_cuda_small_conv {
+  cni_cuda_device *device;
+  const char *name; /* of the op */
+  const cni_cuda_conv *conv;
+  const cni_cuda_side *sides;
+  void *bias; /* of x's type, or NULL */
+} cni_cuda_small_conv;
+int cni_cuda_conv_small_launch(const cni_cuda_small_conv *s);
+
 /* ---- few channels as many (conv_fold.c) ---- */
 /* Is the convolution faster as one of more channels, by stride 1 and without padding? */
 bool cni_cuda_conv_folds(const cni_cuda_conv *v);

@@ -1,11 +1,11 @@
-/* dnn.c: see dnn.h. Of a graph's engines the first whose plan finalizes is taken; for work that is worth it several are
- * tried at its first run, and the fastest stays. A plan's text is kept on disk under its key, cuDNN's version and the
- * device, so that a later process neither asks, compiles nor tries. Where results must repeat the first engine that
- * gives the same bits each time is taken, so that no clock decides. */
+/* dnn.c: see dnn.h. Of a graph's engines the first whose plan finalizes is taken; for work that is worth it several
+ * are tried at its first run, beside a rival of ours if there is one, and the fastest stays. A plan's text is kept
+ * on disk under its key, cuDNN's version and the device, and so is what became of a rival, so that a later process
+ * neither asks, compiles nor tries. Where results must repeat the first engine that gives the same bits each time is
+ * taken, so that no clock decides. */
 #include "dnn.h"
 
 #ifdef CNI_HAVE_CUDNN_H
-#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -43,14 +43,6 @@ static cudnnHandle_t handle_of(cni_cuda_device *d)
   return *h;
 }
 
-static bool read_workspace(cni_dnn_plan *p)
-{
-  int64_t n = 0;
-  cudnnStatus_t s = cni_cuda_dnn()->cudnnBackendGetAttribute(p->plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
-                                                             CUDNN_TYPE_INT64, 1, &n, &p->workspace);
-  return s == CUDNN_STATUS_SUCCESS;
-}
-
 /* One engine's plan. False: it is of no use. */
 static bool try_config(cni_dnn_plan *p, cudnnHandle_t h, cudnnBackendDescriptor_t config)
 {
@@ -62,7 +54,7 @@ static bool try_config(cni_dnn_plan *p, cudnnHandle_t h, cudnnBackendDescriptor_
     s = dnn->cudnnBackendSetAttribute(p->plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, CUDNN_TYPE_BACKEND_DESCRIPTOR,
                                       1, &config);
   if (s == CUDNN_STATUS_SUCCESS) s = dnn->cudnnBackendFinalize(p->plan);
-  if (s == CUDNN_STATUS_SUCCESS && read_workspace(p)) return true;
+  if (s == CUDNN_STATUS_SUCCESS && cni_dnn_read_workspace(p)) return true;
   dnn->cudnnBackendDestroyDescriptor(p->plan);
   p->plan = NULL;
   return false;
@@ -129,71 +121,10 @@ static void choose(cni_dnn_plan *p, cni_dnn_graph *g, cudnnHandle_t h)
   while (n) cni_cuda_dnn()->cudnnBackendDestroyDescriptor(configs[--n]);
 }
 
-/* ---- plans on disk ---- */
-
-/* how: what decided which engine it is. */
-static void file_name(char *name, size_t size, uint64_t key, cni_cuda_device *d, const char *how)
-{
-  char device[128] = "";
-  int driver = 0;
-  size_t version = cni_cuda_dnn()->cudnnGetVersion();
-  cni_cuda_driver()->cuDeviceGetName(device, sizeof device, d->id);
-  cni_cuda_driver()->cuDriverGetVersion(&driver);
-  key = cn_hash_more(key, &version, sizeof version);
-  key = cn_hash_more(key, &driver, sizeof driver);
-  key = cn_hash_more(key, device, strlen(device));
-  snprintf(name, size, "cudnn-%016llx%s.json", (unsigned long long)key, how);
-}
-
-/* The plan of a text. */
-static bool read_plan(cni_dnn_plan *p, cudnnHandle_t h, const char *text, size_t size)
-{
-  const cni_cuda_dnn_table *dnn = cni_cuda_dnn();
-  cudnnStatus_t s = dnn->cudnnBackendCreateDescriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, &p->plan);
-  if (s != CUDNN_STATUS_SUCCESS) p->plan = NULL;
-  if (p->plan) s = dnn->cudnnBackendSetAttribute(p->plan, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &h);
-  if (p->plan && s == CUDNN_STATUS_SUCCESS)
-    s = dnn->cudnnBackendSetAttribute(p->plan, CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, CUDNN_TYPE_CHAR,
-                                      (int64_t)size, text);
-  if (p->plan && s == CUDNN_STATUS_SUCCESS) s = dnn->cudnnBackendFinalize(p->plan);
-  if (p->plan && s == CUDNN_STATUS_SUCCESS && read_workspace(p)) return true;
-  if (p->plan) dnn->cudnnBackendDestroyDescriptor(p->plan);
-  p->plan = NULL;
-  return false;
-}
-
-/* Its text, kept on disk too; owned. NULL, without an error: there is none. */
-static char *write_plan(const cni_dnn_plan *p, const char *name, size_t *size)
-{
-  const cni_cuda_dnn_table *dnn = cni_cuda_dnn();
-  int64_t n = 0, got = 0;
-  if (dnn->cudnnBackendGetAttribute(p->plan, CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, 0, &n,
-                                    NULL) != CUDNN_STATUS_SUCCESS ||
-      n <= 0)
-    return NULL;
-  char *text = cni_cuda_host->memory(*size = (size_t)n);
-  if (text && dnn->cudnnBackendGetAttribute(p->plan, CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, n,
-                                            &got, text) == CUDNN_STATUS_SUCCESS) {
-    cni_cuda_host->cache_store(name, text, *size);
-    return text;
-  }
-  if (text) cni_cuda_host->free_memory(text, *size);
-  return NULL;
-}
-
-/* The text that is kept under a key; owned. NULL, without an error: there is none. */
-static char *load(uint64_t key, cni_cuda_device *d, size_t *size, bool *settled)
-{
-  char name[64];
-  file_name(name, sizeof name, key, d, "-tried");
-  char *text = cni_cuda_host->cache_load(name, size);
-  *settled = text != NULL;
-  file_name(name, sizeof name, key, d, "");
-  return text ? text : cni_cuda_host->cache_load(name, size);
-}
+/* ---- plans by their keys ---- */
 
 /* A plan of what `describe` adds, and its text (owned, or NULL). */
-static char *build(cni_dnn_plan *p, cudnnHandle_t h, const char *name, cni_dnn_describe_fn describe,
+static char *build(cni_dnn_plan *p, cni_cuda_device *d, cudnnHandle_t h, uint64_t key, cni_dnn_describe_fn describe,
                    const void *payload, size_t *size)
 {
   cni_dnn_graph g = {.status = CUDNN_STATUS_SUCCESS};
@@ -206,7 +137,7 @@ static char *build(cni_dnn_plan *p, cudnnHandle_t h, const char *name, cni_dnn_d
     cni_cuda_host->log(CN_LOG_DEBUG, "cuda: cuDNN has no plan: %s; %s", cni_cuda_dnn()->cudnnGetErrorString(g.status),
                        why);
   } else {
-    text = write_plan(p, name, size);
+    text = cni_dnn_store(p, key, d, size);
   }
   cni_dnn_drop(&g);
   return text;
@@ -214,17 +145,15 @@ static char *build(cni_dnn_plan *p, cudnnHandle_t h, const char *name, cni_dnn_d
 
 static void make(cni_dnn_plan *p, cni_cuda_device *d, uint64_t key, cni_dnn_describe_fn describe, const void *payload)
 {
-  char name[64];
   size_t size = 0;
   cudnnHandle_t h = handle_of(d);
   p->refused = true;
   if (!h) return;
-  char *text = load(key, d, &size, &p->settled);
-  if (!text || !read_plan(p, h, text, size)) {
+  char *text = cni_dnn_load(key, d, &size, p);
+  if (!text || !cni_dnn_read_plan(p, h, text, size)) {
     if (text) cni_cuda_host->free_memory(text, size);
-    file_name(name, sizeof name, key, d, "");
-    text = build(p, h, name, describe, payload, &size);
-    p->settled = false;
+    p->settled = p->beaten = false;
+    text = build(p, d, h, key, describe, payload, &size);
   }
   if (text) cni_cuda_host->free_memory(text, size);
   p->refused = !p->plan;
@@ -270,13 +199,13 @@ typedef struct wanted {
 
 /* With a handle of its own, since each is one thread's at a time: plans are built side by side. A plan's text is soon
  * made a plan of the device's handle. */
-static char *build_apart(const wanted *w, const char *name, size_t *size)
+static char *build_apart(const wanted *w, cni_cuda_device *d, size_t *size)
 {
   const cni_cuda_dnn_table *dnn = cni_cuda_dnn();
   cni_dnn_plan p = {.plan = NULL};
   cudnnHandle_t h;
   if (dnn->cudnnCreate(&h) != CUDNN_STATUS_SUCCESS) return NULL;
-  char *text = build(&p, h, name, w->describe, w->payload, size);
+  char *text = build(&p, d, h, w->key, w->describe, w->payload, size);
   if (p.plan) dnn->cudnnBackendDestroyDescriptor(p.plan);
   dnn->cudnnDestroy(h);
   return text;
@@ -285,15 +214,14 @@ static char *build_apart(const wanted *w, const char *name, size_t *size)
 static void make_ahead(cni_cuda_device *d, void *payload)
 {
   const wanted *w = payload;
-  char name[64];
   size_t size = 0;
   cni_dnn_plan p = {.plan = NULL};
-  char *text = load(w->key, d, &size, &p.settled);
-  file_name(name, sizeof name, w->key, d, "");
-  if (!text) text = build_apart(w, name, &size);
+  char *text = cni_dnn_load(w->key, d, &size, &p);
+  if (!text) text = build_apart(w, d, &size);
   pthread_mutex_lock(&lock);
   uint64_t here = key_on(d, w->key);
-  if (text && grow() && !slot_of(slots, nslots, here)->key && handle_of(d) && read_plan(&p, handle_of(d), text, size)) {
+  if (text && grow() && !slot_of(slots, nslots, here)->key && handle_of(d) &&
+      cni_dnn_read_plan(&p, handle_of(d), text, size)) {
     *slot_of(slots, nslots, here) = (slot){here, p};
     nplans++;
   }
@@ -382,13 +310,28 @@ int cni_dnn_run(cni_cuda_device *d, const char *name, const cni_dnn_plan *plan, 
 typedef struct trial {
   cni_cuda_device *d;
   const cni_dnn_operands *operands;
+  const cni_dnn_rival *rival;
   void *filler; /* FILLER bytes */
   CUevent begin, end;
+  int status; /* the rival's */
 } trial;
 
-/* Milliseconds of one round; negative: it does not run. The device clears memory first, so that all of the round is
- * queued when its clock begins: short kernels are timed, not the calls that queue them. */
-static float time_round(const trial *t, const cni_dnn_plan *plan, cudnnBackendDescriptor_t pack)
+/* What is timed: a plan with what its runs are given, or (NULL) the rival. */
+typedef struct entrant {
+  const cni_dnn_plan *plan;
+  cudnnBackendDescriptor_t pack;
+} entrant;
+
+static bool start(trial *t, const entrant *e)
+{
+  if (e->plan) return queue(t->d, e->plan, e->pack) == CUDNN_STATUS_SUCCESS;
+  if (!t->status) t->status = t->rival->run(t->rival->payload);
+  return !t->status;
+}
+
+/* Milliseconds of one run in a round; negative: it does not run. The device clears memory first, so that all of the
+ * round is queued when its clock begins: short kernels are timed, not the calls that queue them. */
+static float time_round(trial *t, const entrant *e)
 {
   const cni_cuda_driver_table *cu = cni_cuda_driver();
   CUstream stream = cni_cuda_now(t->d)->stream;
@@ -397,34 +340,41 @@ static float time_round(const trial *t, const cni_dnn_plan *plan, cudnnBackendDe
   for (int i = 0; i < FILLERS && runs; i++)
     runs = cu->cuMemsetD8Async((CUdeviceptr)(uintptr_t)t->filler, 0, FILLER, stream) == CUDA_SUCCESS;
   runs = runs && cu->cuEventRecord(t->begin, stream) == CUDA_SUCCESS;
-  for (int i = 0; i < REPEATS && runs; i++) runs = queue(t->d, plan, pack) == CUDNN_STATUS_SUCCESS;
+  for (int i = 0; i < REPEATS && runs; i++) runs = start(t, e);
   runs = runs && cu->cuEventRecord(t->end, stream) == CUDA_SUCCESS && cu->cuEventSynchronize(t->end) == CUDA_SUCCESS &&
          cu->cuEventElapsedTime(&took, t->begin, t->end) == CUDA_SUCCESS;
-  return runs ? took : -1;
+  return runs ? took / REPEATS : -1;
 }
 
-/* ... of the best round; `best`: that of the fastest plan so far, or negative. */
-static float time_plan(const trial *t, const cni_dnn_plan *plan, float best)
+/* ... of the best round; `best`: that of the fastest so far, or negative. */
+static float time_rounds(trial *t, const entrant *e, float best)
 {
-  cudnnBackendDescriptor_t pack = NULL;
+  float least = -1;
+  if (!start(t, e)) return -1; /* which loads its code */
+  for (int i = 0; i < ROUNDS && !(best >= 0 && least > 2 * best); i++) {
+    float took = time_round(t, e);
+    if (took < 0) break;
+    if (least < 0 || took < least) least = took;
+  }
+  return least;
+}
+
+static float time_plan(trial *t, const cni_dnn_plan *plan, float best)
+{
+  entrant e = {plan, NULL};
   size_t bytes = (size_t)plan->workspace;
   float least = -1;
   if (bytes > MOST_WORKSPACE) return -1;
   void *workspace = bytes ? cni_cuda_alloc(t->d, bytes) : NULL;
-  if ((workspace || !bytes) && make_pack(&pack, t->operands, workspace) == CUDNN_STATUS_SUCCESS &&
-      queue(t->d, plan, pack) == CUDNN_STATUS_SUCCESS) /* which loads its code */
-    for (int i = 0; i < ROUNDS && !(best >= 0 && least > 2 * best); i++) {
-      float took = time_round(t, plan, pack);
-      if (took < 0) break;
-      if (least < 0 || took < least) least = took;
-    }
-  if (pack) cni_cuda_dnn()->cudnnBackendDestroyDescriptor(pack);
+  if ((workspace || !bytes) && make_pack(&e.pack, t->operands, workspace) == CUDNN_STATUS_SUCCESS)
+    least = time_rounds(t, &e, best);
+  if (e.pack) cni_cuda_dnn()->cudnnBackendDestroyDescriptor(e.pack);
   if (workspace) cni_cuda_free(t->d, workspace, bytes);
   return least;
 }
 
-/* The fastest of the engines, where one is faster than `plan`. */
-static void try_engines(cni_dnn_plan *plan, const trial *t, cni_dnn_graph *g)
+/* The fastest of the engines, where one is faster than `plan`. Returns its milliseconds; negative: they do not run. */
+static float try_engines(cni_dnn_plan *plan, trial *t, cni_dnn_graph *g)
 {
   cudnnBackendDescriptor_t configs[CNI_DNN_ENGINES];
   cudnnHandle_t h = handles[t->d->index];
@@ -445,6 +395,7 @@ static void try_engines(cni_dnn_plan *plan, const trial *t, cni_dnn_graph *g)
     if (slower != plan->first) cni_cuda_dnn()->cudnnBackendDestroyDescriptor(slower);
   }
   while (n) cni_cuda_dnn()->cudnnBackendDestroyDescriptor(configs[--n]);
+  return best;
 }
 
 static double seconds(void)
@@ -454,31 +405,38 @@ static double seconds(void)
   return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-static void try_all(cni_dnn_plan *plan, const trial *t, uint64_t key, cni_dnn_describe_fn describe, const void *payload)
+static void try_all(cni_dnn_plan *plan, trial *t, uint64_t key, cni_dnn_describe_fn describe, const void *payload)
 {
   cni_dnn_graph g = {.status = CUDNN_STATUS_SUCCESS};
-  char name[64];
+  const entrant rival = {NULL, NULL};
   size_t size = 0;
   describe(&g, payload);
-  try_engines(plan, t, &g);
+  float best = try_engines(plan, t, &g), took = t->rival ? time_rounds(t, &rival, best) : -1;
   cni_dnn_drop(&g);
   plan->settled = true;
-  file_name(name, sizeof name, key, t->d, "-tried");
-  char *text = write_plan(plan, name, &size);
+  plan->beaten = took >= 0 && (best < 0 || took < best);
+  if (t->rival && !t->status) cni_dnn_store_beaten(key, t->d, t->rival, plan->beaten, took, best);
+  char *text = cni_dnn_store(plan, key, t->d, &size);
   if (text) cni_cuda_host->free_memory(text, size);
   slot_of(slots, nslots, key_on(t->d, key))->plan = *plan;
 }
 
-void cni_dnn_settle(cni_dnn_plan *plan, cni_cuda_device *d, const void *key, size_t size, cni_dnn_describe_fn describe,
-                    const cni_dnn_operands *operands)
+int cni_dnn_settle(cni_dnn_plan *plan, cni_cuda_device *d, const void *key, size_t size, cni_dnn_describe_fn describe,
+                   const cni_dnn_operands *operands, const cni_dnn_rival *rival)
 {
   static double spent; /* guarded by the lock */
   const cni_cuda_driver_table *cu = cni_cuda_driver();
-  trial t = {.d = d, .operands = operands};
-  if (plan->settled || cni_cuda_looks() || cni_cuda_records(d)) return;
+  trial t = {.d = d, .operands = operands, .rival = rival};
+  if (plan->settled || (!cni_cuda_looks() && cni_cuda_records(d))) return CN_OK;
+  pthread_mutex_lock(&lock);
+  bool over = spent >= MOST_SECONDS;
+  pthread_mutex_unlock(&lock);
+  if (over) return CN_OK;
+  int status = rival ? rival->run(rival->payload) : CN_OK; /* to have its code compiled takes none of that time */
+  if (status || cni_cuda_looks()) return status;
   pthread_mutex_lock(&lock);
   double begin = seconds();
-  if (spent < MOST_SECONDS && (t.filler = cni_cuda_alloc(d, FILLER)) != NULL &&
+  if ((t.filler = cni_cuda_alloc(d, FILLER)) != NULL &&
       cu->cuEventCreate(&t.begin, CU_EVENT_DEFAULT) == CUDA_SUCCESS &&
       cu->cuEventCreate(&t.end, CU_EVENT_DEFAULT) == CUDA_SUCCESS)
     try_all(plan, &t, cn_hash_more(CN_HASH_BEGIN, key, size), describe, key);
@@ -487,5 +445,6 @@ void cni_dnn_settle(cni_dnn_plan *plan, cni_cuda_device *d, const void *key, siz
   if (t.filler) cni_cuda_free(d, t.filler, FILLER);
   spent += seconds() - begin;
   pthread_mutex_unlock(&lock);
+  return t.status;
 }
 #endif

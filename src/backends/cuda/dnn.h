@@ -1,8 +1,9 @@
 /* dnn.h: cuDNN's graphs with few words: tensors and operations are added by number, a graph becomes a plan, plans are
  * kept by what they were made of.
  *
- * Place in the flow: conv_dnn.c and attention_graph.c describe, dnn_graph.c builds, dnn.c keeps and runs. Invariant:
- * the first thing that fails makes everything after it do nothing, so one question at the end is enough. */
+ * Place in the flow: conv_dnn.c and attention_graph.c describe, dnn_graph.c builds, dnn.c keeps and runs, dnn_disk.c
+ * keeps for other processes. Invariant: the first thing that fails makes everything after it do nothing, so one
+ * question at the end is enough. */
 #ifndef CNI_CUDA_DNN_H
 #define CNI_CUDA_DNN_H
 
@@ -62,7 +63,16 @@ typedef struct cni_dnn_plan {
   int64_t workspace;
   bool refused; /* cuDNN knows no way */
   bool settled; /* its engine is the fastest of those that were tried */
+  bool beaten;  /* ... but a rival was faster */
 } cni_dnn_plan;
+
+/* A way of ours to do what a plan does, on the same operands: run(payload) queues it, or, where this thread looks
+ * ahead, looks for its code. 0 or an error. */
+typedef struct cni_dnn_rival {
+  const char *name;
+  int (*run)(void *payload);
+  void *payload;
+} cni_dnn_rival;
 
 /* The real tensors of a run and the values, which are host memory. */
 typedef struct cni_dnn_operands {
@@ -77,11 +87,23 @@ typedef void (*cni_dnn_describe_fn)(cni_dnn_graph *g, const void *key);
  * CN_REFUSED where cuDNN is absent or knows no way, or 16,384 plans are kept already. */
 int cni_dnn_find(cni_dnn_plan *plan, cni_cuda_device *d, const void *key, size_t size, cni_dnn_describe_fn describe);
 int cni_dnn_run(cni_cuda_device *d, const char *name, const cni_dnn_plan *plan, const cni_dnn_operands *operands);
-/* Tries several engines on operands whose results are to be written anyway: the plan under the key becomes the fastest
- * one's, for this process and on disk. Nothing happens where that was done before, nothing can be tried now, or enough
- * time was spent. */
-void cni_dnn_settle(cni_dnn_plan *plan, cni_cuda_device *d, const void *key, size_t size, cni_dnn_describe_fn describe,
-                    const cni_dnn_operands *operands);
+/* Tries several engines, and the rival (NULL: none), on operands whose results are to be written anyway: the plan under
+ * the key becomes the fastest engine's, and beaten if the rival is faster, for this process and on disk. Whether there
+ * is a rival is part of the key. Nothing happens where that was done before, nothing can be tried now, or enough time
+ * was spent. 0, or the rival's error. */
+int cni_dnn_settle(cni_dnn_plan *plan, cni_cuda_device *d, const void *key, size_t size, cni_dnn_describe_fn describe,
+                   const cni_dnn_operands *operands, const cni_dnn_rival *rival);
+
+/* ---- plans on disk (dnn_disk.c); key: the hash of a plan's key ---- */
+bool cni_dnn_read_workspace(cni_dnn_plan *p);
+bool cni_dnn_read_plan(cni_dnn_plan *p, cudnnHandle_t h, const char *text, size_t size); /* the plan of a text */
+/* The text that is kept under a key, and what is known about its plan; owned. NULL, without an error: there is none. */
+char *cni_dnn_load(uint64_t key, cni_cuda_device *d, size_t *size, cni_dnn_plan *p);
+/* A plan's text, kept on disk, too; owned. NULL, without an error: there is none. */
+char *cni_dnn_store(const cni_dnn_plan *p, uint64_t key, cni_cuda_device *d, size_t *size);
+/* What became of a rival. Milliseconds, the rival's and those of the fastest engine; negative: it did not run. */
+void cni_dnn_store_beaten(uint64_t key, cni_cuda_device *d, const cni_dnn_rival *rival, bool beaten, float took,
+                          float best);
 
 #endif
 #endif

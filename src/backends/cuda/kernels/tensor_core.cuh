@@ -1,5 +1,5 @@
-/* tensor_core.cuh: products of small matrices of 16-bit floats by a warp, for kernels that have operands in
- * registers. */
+/* tensor_core.cuh: products of small matrices of 16-bit floats by a warp, and how their operands come from shared memory
+ * to registers. */
 /* sums (16, 8) += a (16, 16) b (16, 8), as they are dealt out to the threads of a warp. */
 template <class T> struct tensor_core {
 #ifdef CN_SIMT
@@ -38,3 +38,17 @@ TENSOR_CORE(bf16, "bf16")
 template <> struct tensor_core<f32> {
   FN void multiply(f32 *, u32, u32, u32, u32, u32, u32) {}
 };
+
+/* Four matrices (8, 8) of 16-bit floats from shared memory, whose lines are 16 bytes: lane 8 i + r says where line r of
+ * matrix i is. Each is dealt out like the sums above: a thread has two neighbours of line LANE / 4. */
+FN void load_matrices(u32 *to, const words *line)
+{
+#ifdef CN_SIMT
+  for (int i = 0; i < 4; i++) to[i] = __shfl_sync(FULL, line, 8 * i + LANE / 4)->v[LANE & 3];
+#else
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+               : "r"((u32)__cvta_generic_to_shared(line))
+               : "memory");
+#endif
+}
