@@ -52,6 +52,7 @@ typedef struct cni_cuda_small_conv {
   void *bias; /* of x's type, or NULL */
 } cni_cuda_small_conv;
 int cni_cuda_conv_small_launch(const cni_cuda_small_conv *s);
+void cni_cuda_conv_small_say(char *text, size_t size, const cni_cuda_small_conv *s); /* what that is */
 
 /* ---- few channels as many (conv_fold.c) ---- */
 /* Is the convolution faster as one of more channels, by stride 1 and without padding? */

@@ -122,6 +122,7 @@ static bool takes(const cni_cuda_conv *v)
 }
 
 static int run_rival(void *small) { return cni_cuda_conv_small_launch(small); }
+static void say_rival(char *text, size_t size, const void *small) { cni_cuda_conv_small_say(text, size, small); }
 
 /* By the faster of both ways, on operands that lie as they are to. */
 static int run(cni_dnn_plan *plan, const key *k, cni_cuda_small_conv *small)
@@ -132,7 +133,7 @@ static int run(cni_dnn_plan *plan, const key *k, cni_cuda_small_conv *small)
   for (; count < (k->residual ? 4 : 3); count++) pointers[count] = small->sides[count].last.data;
   if (k->bias) uids[count] = B, pointers[count++] = small->bias;
   cni_dnn_operands operands = {count, uids, pointers};
-  cni_dnn_rival rival = {"conv_small.cu", run_rival, small};
+  cni_dnn_rival rival = {run_rival, say_rival, small};
   int status = CN_OK;
   if (!k->repeats && is_work(small->conv))
     status = cni_dnn_settle(plan, small->device, k, sizeof *k, describe, &operands, k->rival ? &rival : NULL);

@@ -5,6 +5,8 @@
  * blocks share one, follows from the sizes and the device alone, so that results repeat. */
 #include "conv.h"
 
+#include <stdio.h>
+
 enum { PACK = 8, DEEP = 8, BYTES = 16 /* of a pack */, SIDE = 32, WARP = 32 };
 enum { MOST_SPLIT = 8, MOST_STAGES = 6, FEWEST_STAGES = 2, FIXED = 16 /* bytes shared besides */ };
 enum { LIBRARY_TILE = 128 }; /* rows and columns of those that cuDNN multiplies fastest */
@@ -134,6 +136,14 @@ int cni_cuda_conv_small_launch(const cni_cuda_small_conv *s)
   cni_cuda_grid grid = {.x = p.tiles * p.split, .y = 1, .threads = (int)p.threads, .shared = (size_t)p.shared,
                         .carveout = 100, .cluster = (int)p.split};
   return cni_cuda_run(s->device, s->name, &code, grid, &j);
+}
+
+void cni_cuda_conv_small_say(char *text, size_t size, const cni_cuda_small_conv *s)
+{
+  job j = describe(s);
+  plan p = make_plan(s->device, &j);
+  snprintf(text, size, "conv_small.cu, %d pixels of %dx%d taps and %d channels to %d: tiles of %dx%d, %d blocks each",
+           j.rows, j.r, j.s, j.packs * PACK, j.cols, (int)p.rows, (int)p.cols, (int)p.split);
 }
 
 int cni_cuda_conv_small(cn_call *c, const cni_cuda_conv *v)

@@ -6,6 +6,7 @@
 #include "dnn.h"
 
 #ifdef CNI_HAVE_CUDNN_H
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -405,18 +406,32 @@ static double seconds(void)
   return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-static void try_all(cni_dnn_plan *plan, trial *t, uint64_t key, cni_dnn_describe_fn describe, const void *payload)
+/* Times the rival, where there is one, and says what comes out. best: milliseconds of the fastest engine. */
+static void try_rival(cni_dnn_plan *plan, trial *t, float best, char *how, size_t size)
+{
+  const entrant rival = {NULL, NULL};
+  char name[200] = "";
+  if (!t->rival) return;
+  float took = time_rounds(t, &rival, best);
+  plan->beaten = took >= 0 && (best < 0 || took < best);
+  t->rival->say(name, sizeof name, t->rival->payload);
+  snprintf(how, size, "%s takes %.2f us, cuDNN %.2f us", name, 1e3 * (double)took, 1e3 * (double)best);
+  cni_cuda_host->log(CN_LOG_DEBUG, "cuda: %s", how);
+}
+
+/* Holds the lock. whole: every engine, and what comes out is kept on disk; else the plan's own. */
+static void try_all(cni_dnn_plan *plan, trial *t, uint64_t key, cni_dnn_describe_fn describe, const void *payload,
+                    bool whole)
 {
   cni_dnn_graph g = {.status = CUDNN_STATUS_SUCCESS};
-  const entrant rival = {NULL, NULL};
+  char how[300];
   size_t size = 0;
-  describe(&g, payload);
-  float best = try_engines(plan, t, &g), took = t->rival ? time_rounds(t, &rival, best) : -1;
+  if (whole) describe(&g, payload);
+  try_rival(plan, t, whole ? try_engines(plan, t, &g) : time_plan(t, plan, -1), how, sizeof how);
   cni_dnn_drop(&g);
   plan->settled = true;
-  plan->beaten = took >= 0 && (best < 0 || took < best);
-  if (t->rival && !t->status) cni_dnn_store_beaten(key, t->d, t->rival, plan->beaten, took, best);
-  char *text = cni_dnn_store(plan, key, t->d, &size);
+  if (whole && t->rival && !t->status) cni_dnn_store_beaten(key, t->d, plan->beaten, how);
+  char *text = whole ? cni_dnn_store(plan, key, t->d, &size) : NULL;
   if (text) cni_cuda_host->free_memory(text, size);
   slot_of(slots, nslots, key_on(t->d, key))->plan = *plan;
 }
@@ -431,7 +446,7 @@ int cni_dnn_settle(cni_dnn_plan *plan, cni_cuda_device *d, const void *key, size
   pthread_mutex_lock(&lock);
   bool over = spent >= MOST_SECONDS;
   pthread_mutex_unlock(&lock);
-  if (over) return CN_OK;
+  if (over && !rival) return CN_OK;
   int status = rival ? rival->run(rival->payload) : CN_OK; /* to have its code compiled takes none of that time */
   if (status || cni_cuda_looks()) return status;
   pthread_mutex_lock(&lock);
@@ -439,7 +454,7 @@ int cni_dnn_settle(cni_dnn_plan *plan, cni_cuda_device *d, const void *key, size
   if ((t.filler = cni_cuda_alloc(d, FILLER)) != NULL &&
       cu->cuEventCreate(&t.begin, CU_EVENT_DEFAULT) == CUDA_SUCCESS &&
       cu->cuEventCreate(&t.end, CU_EVENT_DEFAULT) == CUDA_SUCCESS)
-    try_all(plan, &t, cn_hash_more(CN_HASH_BEGIN, key, size), describe, key);
+    try_all(plan, &t, cn_hash_more(CN_HASH_BEGIN, key, size), describe, key, !over);
   if (t.begin) cu->cuEventDestroy(t.begin);
   if (t.end) cu->cuEventDestroy(t.end);
   if (t.filler) cni_cuda_free(d, t.filler, FILLER);

@@ -67,10 +67,10 @@ typedef struct cni_dnn_plan {
 } cni_dnn_plan;
 
 /* A way of ours to do what a plan does, on the same operands: run(payload) queues it, or, where this thread looks
- * ahead, looks for its code. 0 or an error. */
+ * ahead, looks for its code. 0 or an error. say: what it is, for the log. */
 typedef struct cni_dnn_rival {
-  const char *name;
   int (*run)(void *payload);
+  void (*say)(char *text, size_t size, const void *payload);
   void *payload;
 } cni_dnn_rival;
 
@@ -89,8 +89,8 @@ int cni_dnn_find(cni_dnn_plan *plan, cni_cuda_device *d, const void *key, size_t
 int cni_dnn_run(cni_cuda_device *d, const char *name, const cni_dnn_plan *plan, const cni_dnn_operands *operands);
 /* Tries several engines, and the rival (NULL: none), on operands whose results are to be written anyway: the plan under
  * the key becomes the fastest engine's, and beaten if the rival is faster, for this process and on disk. Whether there
- * is a rival is part of the key. Nothing happens where that was done before, nothing can be tried now, or enough time
- * was spent. 0, or the rival's error. */
+ * is a rival is part of the key. Nothing happens where that was done before, or nothing can be tried now; where enough
+ * time was spent the rival and the plan's own engine are tried, for this process. 0, or the rival's error. */
 int cni_dnn_settle(cni_dnn_plan *plan, cni_cuda_device *d, const void *key, size_t size, cni_dnn_describe_fn describe,
                    const cni_dnn_operands *operands, const cni_dnn_rival *rival);
 
@@ -101,9 +101,8 @@ bool cni_dnn_read_plan(cni_dnn_plan *p, cudnnHandle_t h, const char *text, size_
 char *cni_dnn_load(uint64_t key, cni_cuda_device *d, size_t *size, cni_dnn_plan *p);
 /* A plan's text, kept on disk, too; owned. NULL, without an error: there is none. */
 char *cni_dnn_store(const cni_dnn_plan *p, uint64_t key, cni_cuda_device *d, size_t *size);
-/* What became of a rival. Milliseconds, the rival's and those of the fastest engine; negative: it did not run. */
-void cni_dnn_store_beaten(uint64_t key, cni_cuda_device *d, const cni_dnn_rival *rival, bool beaten, float took,
-                          float best);
+/* Whether a rival won, and a text that says how. */
+void cni_dnn_store_beaten(uint64_t key, cni_cuda_device *d, bool beaten, const char *how);
 
 #endif
 #endif

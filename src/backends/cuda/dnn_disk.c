@@ -10,7 +10,7 @@
 #include <string.h>
 
 /* What stands behind the hash: the plan of the engine that was fastest, and a rival's result: one of these words, and
- * the times. */
+ * how. */
 static const char TRIED[] = "-tried", RIVAL[] = "-rival", WON[] = "won", LOST[] = "lost";
 
 bool cni_dnn_read_workspace(cni_dnn_plan *p)
@@ -82,15 +82,12 @@ static bool load_beaten(uint64_t key, cni_cuda_device *d)
   return beaten;
 }
 
-void cni_dnn_store_beaten(uint64_t key, cni_cuda_device *d, const cni_dnn_rival *rival, bool beaten, float took,
-                          float best)
+void cni_dnn_store_beaten(uint64_t key, cni_cuda_device *d, bool beaten, const char *how)
 {
-  char name[64], text[160];
+  char name[64], text[320];
   file_name(name, sizeof name, key, d, RIVAL);
-  int n = snprintf(text, sizeof text, "%s: %.50s takes %.2f us, cuDNN's fastest engine %.2f us", beaten ? WON : LOST,
-                   rival->name, 1e3 * took, 1e3 * best);
+  int n = snprintf(text, sizeof text, "%s: %.300s", beaten ? WON : LOST, how);
   cni_cuda_host->cache_store(name, text, (size_t)n);
-  cni_cuda_host->log(CN_LOG_DEBUG, "cuda: %s (%016llx)", text, (unsigned long long)key);
 }
 
 char *cni_dnn_load(uint64_t key, cni_cuda_device *d, size_t *size, cni_dnn_plan *p)
