@@ -92,7 +92,7 @@ FN void multiply_rows(f32 (*made)[4], const u32 (*rows)[4], const T0 *tile, int 
 #pragma unroll
   for (int i = 0; i < DEPTH; i++) {
     u32 b[4];
-    fragments(b, from + i * 16);
+    load_matrices(b, (const words *)(from + i * 16));
     cores::multiply(made[0], rows[i][0], rows[i][1], rows[i][2], rows[i][3], b[0], b[1]);
     cores::multiply(made[1], rows[i][0], rows[i][1], rows[i][2], rows[i][3], b[2], b[3]);
   }
@@ -107,7 +107,7 @@ FN void add_rows(f32 (*sums)[4], const f32 (*w)[4], const T0 *tile, int step)
 #pragma unroll
   for (int i = 0; i < DEPTH; i++) {
     u32 b[4];
-    fragments_turned(b, from + i * 16);
+    load_turned(b, (const words *)(from + i * 16));
     cores::multiply(sums[2 * i], a[0], a[1], a[2], a[3], b[0], b[1]);
     cores::multiply(sums[2 * i + 1], a[0], a[1], a[2], a[3], b[2], b[3]);
   }

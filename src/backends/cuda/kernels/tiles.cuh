@@ -1,21 +1,7 @@
 /* tiles.cuh: parts of a tile in shared memory as a warp's fragments of 16-bit floats (tensor_core.cuh). */
 
-/* Four matrices of 8 rows of 16 bytes: `row` of lane i is row i % 8 of matrix i / 8. to[m]: of matrix m this thread's
- * two elements, columns 2 (LANE % 4) on of row LANE / 4. ... */
-FN void fragments(u32 *to, const void *row)
-{
-#ifdef CN_SIMT
-  for (int m = 0; m < 4; m++)
-    to[m] = ((const u32 *)__shfl_sync(FULL, (u64)row, 8 * m + LANE / 4))[LANE % 4];
-#else
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
-               : "r"((u32)__cvta_generic_to_shared(row)));
-#endif
-}
-
-/* ... and of the matrices turned over: column LANE / 4 of rows 2 (LANE % 4) on. */
-FN void fragments_turned(u32 *to, const void *row)
+/* As load_matrices, of the matrices turned over: a thread has column LANE / 4 of rows 2 (LANE % 4) on. */
+FN void load_turned(u32 *to, const words *row)
 {
 #ifdef CN_SIMT
   for (int m = 0; m < 4; m++) {
