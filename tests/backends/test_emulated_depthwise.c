@@ -1,8 +1,8 @@
 /* test_emulated_depthwise.c: convolutions whose filters see one channel on the CUDA plugin, emulated (test_emulated.c):
  * forward, with what is added behind, and both gradients, in every memory order.
  *
- * Results are compared with the CPU's from the same numbers in float32. What refuses is in the log of the dispatcher, which
- * has to say nothing of kernels/depthwise.cu. */
+ * Results are compared with the CPU's from the same numbers in float32. What refuses is in the log of the dispatcher,
+ * which has to say nothing of kernels/depthwise.cu. */
 #define _POSIX_C_SOURCE 200809L /* setenv */
 #include "test.h"
 
@@ -71,7 +71,8 @@ static void check_layer(const layer *l, order o, cn_dtype type)
   for (int i = 0; i < 5; i++) in[i] = cn_cast(in[i], type);
   run_layer(want, l, in, o, false);
   run_layer(have, l, in, o, true);
-  double tol = type == CN_F32 ? 1e-5 : type == CN_F16 ? 1e-3 : 8e-3; /* results are rounded, sums of hundreds are added */
+  /* Results are rounded, sums have hundreds of terms. */
+  double tol = type == CN_F32 ? 1e-5 : type == CN_F16 ? 1e-3 : 8e-3;
   for (int i = 0; i < 4; i++) close_to(what[i], want[i], have[i], tol);
   cn_scope_end(s);
 }

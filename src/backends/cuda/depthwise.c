@@ -148,7 +148,7 @@ static bool packs_of(const call *k, int64_t n)
          lies_by(k, k->v->z, n, 0);
 }
 
-/* Neighbours among a line's results: such a number that they can be written at once, where they lie beside each other. */
+/* Neighbours among a line's results: so many that they can be written at once, where they lie beside each other. */
 static void choose_strip(call *k)
 {
   const cn_desc *out = is_back(k) ? k->v->x : k->v->y;
@@ -245,8 +245,8 @@ static int launch(const call *k, const char *entry, cni_cuda_grid grid)
 {
   const int64_t *stride = k->v->stride;
   cni_cuda_code code = {.file = "depthwise.cu", .entry = entry, .types = {k->v->x->dtype}, .threads = grid.threads,
-                        .number = k->high | k->wide << 6 | (int)stride[0] << 12 | (int)stride[1] << 16 | k->strip << 20 |
-                                  k->pack << 24,
+                        .number = k->high | k->wide << 6 | (int)stride[0] << 12 | (int)stride[1] << 16 |
+                                  k->strip << 20 | k->pack << 24,
                         .form = k->form};
   return cni_cuda_run(k->d, k->name, &code, grid, (void *)(uintptr_t)&k->j);
 }
