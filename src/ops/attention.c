@@ -2,10 +2,10 @@
  *
  * Place in the flow: scaled_dot_product_attention checks, brings its operands to four dimensions and calls
  * sdpa_forward, whose kernels never hold the scores of more than a block, so memory is linear in the lengths. For
- * dropout numbers are reserved (`draws`); kernels that do not draw them themselves are given what dropout leaves of ones
- * in the place of every score (`dropped`), forward and again backward. Its gradient is sdpa_backward, or, where the
- * explicit scores are needed (gradients of gradients, of the mask, of the logsumexp), the textbook formulas in public
- * ops. Invariant: a query that may look at no key gives zeros, and so do its gradients. */
+ * dropout numbers are reserved (`draws`), which kernels draw themselves; those that do not are given what dropout
+ * leaves of ones in the place of every score (`dropped`), forward and again backward. Its gradient is sdpa_backward,
+ * or, where the explicit scores are needed (gradients of gradients, of the mask, of the logsumexp), the textbook
+ * formulas in public ops. Invariant: a query that may look at no key gives zeros, and so do its gradients. */
 #include <cairn/autograd.h>
 #include <cairn/ext/parts.h>
 #include <cairn/kw.h>

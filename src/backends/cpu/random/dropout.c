@@ -84,6 +84,17 @@ static int drop(const cn_desc *y, const cn_desc *x, const cn_desc *mask, double 
   return CN_OK;
 }
 
+void cni_dropout_choices(void *kept, bool f64, int64_t first, int64_t n, const uint64_t from[2], double keep)
+{
+  _Alignas(64) float u[UNIT];
+  for (int64_t m; n > 0; first += m, n -= m, kept = (char *)kept + m * (f64 ? 8 : 4)) {
+    m = UNIT - first % UNIT < n ? UNIT - first % UNIT : n;
+    draws()->unit_f32(u, first, m, from[0], from[1], 24);
+    if (f64) loops()->kept_f64(kept, u, m, (float)keep);
+    else loops()->kept_f32(kept, u, m, (float)keep);
+  }
+}
+
 static double number(const cn_value *v) { return v->tag == CN_V_FLOAT ? v->u.f : (double)v->u.i; }
 
 /* native_dropout(input, p) */

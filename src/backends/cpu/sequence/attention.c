@@ -13,6 +13,7 @@
 #include "backends/cpu/gemm/gemm.h"
 #include "backends/cpu/gemm/gemm_isa.h"
 #include "backends/cpu/isa.h"
+#include "backends/cpu/random/dropout.h"
 #include "base/dtype.h"
 #include "base/parallel.h"
 #include "base/scratch.h"
@@ -42,7 +43,9 @@ typedef struct attention {
   cn_desc mask_room;
   const cn_desc *kept; /* (B, H, Tq, Tk), row-major: 0 where dropout takes a weight; NULL: all stay */
   cn_desc kept_room;
-  double factor;       /* of weights that stay */
+  const uint64_t *draws; /* instead of kept: the key and the first counter of the numbers that decide; NULL: none */
+  uint64_t draws_room[2];
+  double keep;          /* how probably a weight stays */
   char *delta;          /* (B, H, Tq) */
   bool want_q, want_kv; /* what a pass of backward adds to */
 } attention;
@@ -111,12 +114,11 @@ static int64_t block_offset(const cn_desc *d, const block *x)
   return x->b * d->strides[0] + x->h * d->strides[1] + x->i * d->strides[2] + x->j * d->strides[3];
 }
 
-/* The block of such numbers, as transposed scores lie. */
-static void turn_block(const attention *t, const block *x, const cn_desc *d, void *room)
+/* A block's numbers, steps of `row` and `col` elements apart, as transposed scores lie. */
+static void turn_block(const attention *t, const block *x, const void *numbers, int64_t row, int64_t col, void *room)
 {
   const cni_gemm_kernels *by_type = CNI_BY_ISA(cni_gemm_kernels);
-  by_type[t->f64].pack(room, (const char *)d->data + block_offset(d, x) * t->size, d->strides[2], d->strides[3],
-                       (int)x->rows, QUERIES, x->cols);
+  by_type[t->f64].pack(room, numbers, row, col, (int)x->rows, QUERIES, x->cols);
 }
 
 /* room: a block, if the mask is transposed. */
@@ -129,7 +131,7 @@ static void apply_mask(const attention *t, const block *x, void *s, void *room)
   if (m->dtype == CN_BOOL)
     t->loops->bool_mask(s, (const uint8_t *)m->data + at, m->strides[2], m->strides[3], x->rows, x->cols);
   else if (transposes_mask(t)) {
-    turn_block(t, x, m, room);
+    turn_block(t, x, (const char *)m->data + at * t->size, m->strides[2], m->strides[3], room);
     t->loops->add_mask(s, room, 1, QUERIES, x->rows, x->cols);
   } else t->loops->add_mask(s, (const char *)m->data + at * t->size, m->strides[2], m->strides[3], x->rows, x->cols);
 }
@@ -142,25 +144,54 @@ static int scores(const attention *t, const block *x, void *s, void *room)
   return status;
 }
 
-/* The block's choices of dropout: turned round in `room` where scores are. */
-static const void *choices_of(const attention *t, const block *x, void *room)
+/* ---- dropout ---- */
+
+static inline bool drops(const attention *t) { return t->kept || t->draws; }
+
+/* Blocks of memory that choices_of needs: one where choices are drawn, one where they are turned round. */
+static int64_t choice_blocks(const attention *t)
 {
-  if (!t->transposed) return (const char *)t->kept->data + block_offset(t->kept, x) * t->size;
-  turn_block(t, x, t->kept, room);
-  return room;
+  return (t->draws != NULL) + (drops(t) && t->transposed);
 }
 
-static void thin(const attention *t, const block *x, const void *kept, void *s)
+/* A block's choices: 0 where a weight goes. */
+typedef struct choices {
+  const void *kept;
+  int64_t row; /* elements from one query's to the next one's, unless they lie as transposed scores do */
+} choices;
+
+/* (rows, KEYS) numbers: what native_dropout with these draws would leave of the block's place among all scores. */
+static void draw_block(const attention *t, const block *x, char *room)
 {
-  t->loops->thin(s, kept, t->keys, t->factor, x->rows, x->cols);
+  int64_t first = ((x->b * t->heads + x->h) * t->queries + x->i) * t->keys + x->j;
+  for (int64_t r = 0; r < x->rows; r++, first += t->keys, room += KEYS * t->size)
+    cni_dropout_choices(room, t->f64, first, x->cols, t->draws, t->keep);
+}
+
+/* room: choice_blocks of memory. */
+static choices choices_of(const attention *t, const block *x, char *room)
+{
+  choices c = {room, KEYS};
+  if (!drops(t)) return (choices){NULL, 0};
+  if (t->draws) draw_block(t, x, room);
+  else c = (choices){(const char *)t->kept->data + block_offset(t->kept, x) * t->size, t->keys};
+  if (!t->transposed) return c;
+  char *turned = room + (t->draws ? QUERIES * KEYS * t->size : 0);
+  turn_block(t, x, c.kept, c.row, 1, turned);
+  return (choices){turned, 0};
+}
+
+static void thin(const attention *t, const block *x, choices c, void *s)
+{
+  if (c.kept) t->loops->thin(s, c.kept, c.row, 1 / t->keep, x->rows, x->cols);
 }
 
 /* ---- forward ---- */
 
-/* Room of an item: scores, unscaled result, running max and sum, a block of the mask and then of dropout's choices. */
+/* Room of an item: scores, unscaled result, running max and sum, a block of the mask and then dropout's choices. */
 static size_t forward_room(const attention *t)
 {
-  int64_t blocks = transposes_mask(t) || (t->transposed && t->kept) ? 2 : 1;
+  int64_t mask = transposes_mask(t), blocks = 1 + (mask > choice_blocks(t) ? mask : choice_blocks(t));
   return (size_t)((blocks * QUERIES * KEYS + QUERIES * t->value_width + 2 * QUERIES) * t->size);
 }
 
@@ -188,7 +219,7 @@ static int forward_rows(const attention *t, int64_t b, int64_t h, int64_t i, cha
     int status = scores(t, &x, s, sum + QUERIES * t->size);
     if (status) return status;
     t->loops->step(s, x.rows, x.cols, max, sum, o, t->value_width);
-    if (t->kept) thin(t, &x, choices_of(t, &x, sum + QUERIES * t->size), s);
+    thin(t, &x, choices_of(t, &x, sum + QUERIES * t->size), s);
     cni_gemm g = {.m = x.rows,
                   .n = t->value_width,
                   .k = x.cols,
@@ -226,10 +257,10 @@ static void forward_range(int64_t begin, int64_t end, void *payload)
 
 /* ---- backward ---- */
 
-/* Room of an item: weights, gradients of scores, a block of dropout's choices. */
+/* Room of an item: weights, gradients of scores, dropout's choices. */
 static size_t backward_room(const attention *t)
 {
-  return (size_t)((t->transposed && t->kept ? 3 : 2) * QUERIES * KEYS * t->size);
+  return (size_t)((2 + choice_blocks(t)) * QUERIES * KEYS * t->size);
 }
 
 /* (rows of `to`) += alpha * s (rows of `from`), where s or its transpose is (to's rows, from's rows). */
@@ -266,10 +297,10 @@ static int backward_block(const attention *t, const block *x, char *room)
   t->loops->weights(s, (const char *)t->lse.data + at, x->rows, x->cols);
   status = rows_by_rows(t, x, &t->g, &t->v, 1, d);
   if (status) return status;
-  const void *kept = t->kept ? choices_of(t, x, d + QUERIES * KEYS * t->size) : NULL;
-  if (kept) thin(t, x, kept, d);
+  choices kept = choices_of(t, x, d + QUERIES * KEYS * t->size);
+  thin(t, x, kept, d);
   t->loops->score_grad(d, s, t->delta + at, x->rows, x->cols);
-  if (kept) thin(t, x, kept, s);
+  thin(t, x, kept, s);
   if (t->want_q)
     status = add_product(t, d, across, along, x->rows, x->cols, t->scale, &t->k,
                          row_at(t, &t->k, x->b, x->kh, x->j), &t->gq, row_at(t, &t->gq, x->b, x->h, x->i));
@@ -445,12 +476,19 @@ static int mask_operand(attention *t, const cn_tensor *mask, int dtype, temporar
   return CN_OK;
 }
 
-/* dropped, dropout_p: of the call. */
-static int dropout_operand(attention *t, const cn_tensor *dropped, const cn_value *p, temporaries *x)
+/* dropped, draws, dropout_p: of the call. */
+static int dropout_operand(attention *t, const cn_tensor *dropped, const cn_tensor *draws, const cn_value *p,
+                           temporaries *x)
 {
+  t->keep = 1 - (p->tag == CN_V_FLOAT ? p->u.f : (double)p->u.i);
+  if (draws) {
+    const cn_desc *d = cn_desc_of(draws);
+    const uint64_t *begin = d->data;
+    t->draws_room[0] = begin[0], t->draws_room[1] = begin[d->strides[0]];
+    t->draws = t->draws_room;
+  }
   if (!dropped) return CN_OK;
   t->kept = &t->kept_room;
-  t->factor = 1 / (1 - (p->tag == CN_V_FLOAT ? p->u.f : (double)p->u.i));
   return packed_operand(&t->kept_room, cn_desc_of(dropped), t->f64 ? CN_F64 : CN_F32, x);
 }
 
@@ -491,23 +529,15 @@ static int begin(attention *t, cn_tensor *const *in, const cn_tensor *mask, bool
   return status;
 }
 
-/* They come back with the numbers drawn. */
-static int refuse_draws(cn_call *c)
-{
-  c->refusal = "draws no numbers";
-  return CN_REFUSED;
-}
-
 /* sdpa_forward(query, key, value, attn_mask, dropped, is_causal, scale, dropout_p, draws) -> (output, lse) */
 static int forward_kernel(cn_call *c)
 {
-  if (c->in[5]) return refuse_draws(c);
   attention t;
   temporaries x = {0};
   const cn_desc *out = cn_desc_of(c->out[0]);
   int status = begin(&t, c->in, c->in[3], c->args[5].u.i != 0, &c->args[6], &x);
   t.lse = *cn_desc_of(c->out[1]);
-  if (!status) status = dropout_operand(&t, c->in[4], &c->args[7], &x);
+  if (!status) status = dropout_operand(&t, c->in[4], c->in[5], &c->args[7], &x);
   if (!status) status = result(&t.out, out, t.lse.dtype, &x);
   if (!status) {
     double work = (double)least(QUERIES, t.queries) * (double)t.keys * (double)(t.width + t.value_width);
@@ -523,13 +553,12 @@ static int forward_kernel(cn_call *c)
  * draws) -> (gq, gk, gv) */
 static int backward_kernel(cn_call *c)
 {
-  if (c->in[8]) return refuse_draws(c);
   attention t;
   temporaries x = {0};
   cn_desc *gradient[3] = {&t.gq, &t.gk, &t.gv};
   int status = begin(&t, c->in + 1, c->in[6], c->args[8].u.i != 0, &c->args[9], &x);
   int dtype = t.f64 ? CN_F64 : CN_F32;
-  if (!status) status = dropout_operand(&t, c->in[7], &c->args[10], &x);
+  if (!status) status = dropout_operand(&t, c->in[7], c->in[8], &c->args[10], &x);
   if (!status) status = operand(&t.g, cn_desc_of(c->in[0]), dtype, &x);
   if (!status) status = operand(&t.out, cn_desc_of(c->in[4]), dtype, &x);
   if (!status) status = packed_operand(&t.lse, cn_desc_of(c->in[5]), dtype, &x);
