@@ -55,3 +55,23 @@ endif()
 
 cairn_add_programs(BENCH bench/cairn cairn_shared EXCLUDE_FROM_ALL)
 add_custom_target(bench_programs DEPENDS ${BENCH_PROGRAMS})
+
+# The same against the archive, with parallel regions watched: bench/scaling.
+set(scaling_programs "")
+foreach(program IN LISTS BENCH_PROGRAMS)
+  get_target_property(files ${program} SOURCES)
+  get_target_property(name ${program} OUTPUT_NAME)
+  set(target bench_model_${name})
+  add_executable(${target} EXCLUDE_FROM_ALL ${files} ${PROJECT_SOURCE_DIR}/bench/model/regions.c)
+  target_link_libraries(${target} PRIVATE cairn_static cairn_strict Threads::Threads m)
+  # An address of a program that lies where it was linked names a function.
+  set_target_properties(${target} PROPERTIES OUTPUT_NAME ${name} POSITION_INDEPENDENT_CODE OFF
+    RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bench/model)
+  target_link_options(${target} PRIVATE -no-pie -Wl,--wrap=cni_parallel_for,--wrap=pthread_create)
+  list(APPEND scaling_programs ${target})
+endforeach()
+add_executable(bench_region_cost EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/bench/model/region_cost.c)
+target_link_libraries(bench_region_cost PRIVATE cairn_shared cairn_strict Threads::Threads)
+set_target_properties(bench_region_cost PROPERTIES
+  OUTPUT_NAME region_cost RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bench/model)
+add_custom_target(bench_model DEPENDS ${scaling_programs} bench_region_cost)
