@@ -235,7 +235,10 @@ static int note_written(written *w, const cni_check *k, cn_tensor **room)
   const cn_graph *g = k->p->forward;
   int saved = cn_no_grad_begin();
   *w = (written){room, room + g->nstates, room + g->nstates + g->ninputs, room + g->nstates + g->ninputs + g->nleaves};
-  for (size_t i = 0; i < g->nstates; i++) w->states[i] = g->states[i].final >= 0 ? cn_clone(g->states[i].tensor) : NULL;
+  for (size_t i = 0; i < g->nstates; i++) {
+    const cni_gstate *state = &g->states[i];
+    w->states[i] = state->final >= 0 && !state->carried ? cn_clone(state->tensor) : NULL;
+  }
   for (size_t i = 0; i < g->ninputs; i++) w->inputs[i] = g->input_finals[i] >= 0 ? cn_clone(input_at(k, i)) : NULL;
   for (size_t i = 0; i < g->nleaves; i++) {
     w->before[i] = cn_grad_of(g->leaves[i].tensor);

@@ -10,6 +10,7 @@
 
 #include "autograd/autograd.h"
 #include "compile.h"
+#include "graph/passes/passes.h"
 #include "graph/plan.h"
 #include "graph/probe.h"
 #include "graph/setting.h"
@@ -102,7 +103,8 @@ static int fuse(cni_executable *p)
     cn_graph *g = i ? p->backward : p->forward;
     bool asked = checked || (!i && p->backward) || (i && several_carry(p));
     if (g && asked && !(p->single[i] = cn_graph_copy(g))) return cn_err();
-    int groups = g ? cn_graph_fuse(g, exact) : 0;
+    int carried = g && !p->backward ? cni_carry_casts(g, exact) : 0;
+    int groups = carried < 0 ? carried : g ? cn_graph_fuse(g, exact) : 0;
     if (groups < 0) return groups;
     p->groups[i] = (size_t)groups;
   }

@@ -68,6 +68,9 @@ static int copy_states(cn_graph *to, const cn_graph *g)
     if (cni_grow((void **)&to->states, &to->states_cap, i + 1, sizeof *to->states)) return CN_ERR_MEMORY;
     to->states[to->nstates++] = (cni_gstate){cni_tensor_keep(s->tensor), s->value, s->final, NULL, s->trained};
     if (s->name && !(to->states[i].name = cni_strdup(s->name))) return CN_ERR_MEMORY;
+    if (!s->carried) continue;
+    if (!(to->states[i].carried = cni_alloc_zero(sizeof *s->carried))) return CN_ERR_MEMORY;
+    to->states[i].carried->of = s->carried->of;
   }
   for (size_t i = 0; i < g->nleaves; i++) {
     if (cni_grow((void **)&to->leaves, &to->leaves_cap, i + 1, sizeof *to->leaves)) return CN_ERR_MEMORY;

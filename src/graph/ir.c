@@ -187,6 +187,7 @@ void cn_graph_free(cn_graph *g)
   for (size_t i = 0; i < g->nstates; i++) {
     cni_tensor_release(g->states[i].tensor);
     cn_string_free(g->states[i].name);
+    cni_carried_free(g->states[i].carried);
   }
   cni_free(g->values, g->values_cap * sizeof *g->values);
   cni_free(g->nodes, g->nodes_cap * sizeof *g->nodes);

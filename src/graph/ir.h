@@ -87,7 +87,15 @@ typedef struct cni_gstate {
   int final;         /* what it holds after a run; -1: unchanged */
   char *name;        /* owned; NULL: it has none */
   bool trained;      /* a leaf that requires a gradient */
+  struct cni_carried *carried; /* owned; NULL: it is a tensor of the program's */
 } cni_gstate;
+
+/* A state that is the cast of another one (passes/carry.c), of which only the graph knows. */
+typedef struct cni_carried {
+  size_t of;         /* the other state */
+  struct cni_storage *from; /* owned: the memory that it is the cast of, ... */
+  uint64_t version;  /* ... and as of when; 0: it is to be made anew */
+} cni_carried;
 
 /* Kinds of scopes with a meaning: a function with a backward of its own, and a checkpoint, which has none. */
 #define CNI_SCOPE_FUNCTION "function"
@@ -243,6 +251,12 @@ static inline bool cni_is_number(const cn_tensor *t) { return cn_desc_of(t)->wea
  * its outputs the call's results, which are described in c->spec. Owned; NULL with the error set. */
 cn_graph *cni_trace_call(cn_call *c);
 int cni_capture_infer(cn_call *c); /* ... where only the results' types are asked for */
+
+/* ---- passes/carry.c ---- */
+/* Makes those states anew whose other state was written by somebody else. */
+int cni_carried_refresh(const cn_graph *g);
+void cni_carried_written(const cn_graph *g); /* a run has written both */
+void cni_carried_free(cni_carried *c);
 
 /* ---- uses.c ---- */
 void cni_uses_free(struct cni_uses *uses);

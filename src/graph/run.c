@@ -413,7 +413,7 @@ static int run_either_way(running *r, cn_tensor **outputs)
 }
 
 /* Runs without modes. One that changes states waits for its turn. */
-static int run_all(running *r, cn_tensor **outputs)
+static int run_all(running *r, const cn_graph *g, cn_tensor **outputs)
 {
   cn_state *st = cni_state();
   bool no_grad = st->no_grad;
@@ -422,7 +422,9 @@ static int run_all(running *r, cn_tensor **outputs)
   if (status) return status;
   st->no_grad = true;
   st->modes = 0;
-  status = run_either_way(r, outputs);
+  status = cni_carried_refresh(g);
+  if (!status) status = run_either_way(r, outputs);
+  if (!status) cni_carried_written(g);
   if (r->plan->writes) pthread_mutex_unlock(&r->plan->turn);
   st->no_grad = no_grad;
   st->modes = modes;
@@ -447,7 +449,7 @@ static int run_graph(cn_tensor **outputs, running *r, cn_graph *g)
     r->now = r->context->now;
     bool profiled = cni_state()->profile != NULL;
     if (CNI_UNLIKELY(profiled)) cni_profile_graph_begin(device_of(r->g));
-    status = run_all(r, outputs);
+    status = run_all(r, g, outputs);
     if (CNI_UNLIKELY(profiled)) cni_profile_graph_end();
   }
   if (r->context) { /* a run may have had to take another */

@@ -573,12 +573,15 @@ static void recordings(void **state)
 typedef struct trained {
   cn_module *net;
   cn_optim *optim;
+  bool low; /* under autocast */
 } trained;
 
 static int train(cn_compile_call *k)
 {
   trained *t = k->payload;
+  int saved = t->low ? cn_autocast_begin(CN_BF16) : 0;
   k->outputs[0] = cn_mean(cn_square(cn_forward(t->net, k->inputs[0])));
+  if (t->low) cn_autocast_end(saved);
   k->noutputs = 1;
   cn_backward(k->outputs[0]);
   cn_optim_step(t->optim);
@@ -587,10 +590,10 @@ static int train(cn_compile_call *k)
   return cn_err();
 }
 
-static trained trained_new(bool images_too)
+static trained trained_new(bool images_too, bool low)
 {
   cn_seed(11);
-  trained t = {NULL, NULL};
+  trained t = {NULL, NULL, low};
   if (images_too)
     t.net = cn_nn_sequential(cn_nn_conv2d(3, 8, 3), cn_nn_batch_norm2d(8), cn_nn_relu(), cn_nn_conv2d(8, 6, 1),
                              cn_nn_batch_norm2d(6), cn_nn_relu(), cn_nn_max_pool2d(3, .stride = CN_INTS(2)));
@@ -601,10 +604,10 @@ static trained trained_new(bool images_too)
 }
 
 /* Five steps compiled and as they are: parameters and running statistics are the same to the bit. */
-static void compare_training(bool images_too)
+static void compare_training(bool images_too, bool low)
 {
   cn_scope *s = cn_scope_begin();
-  trained a = trained_new(images_too), b = trained_new(images_too);
+  trained a = trained_new(images_too, low), b = trained_new(images_too, low);
   cn_compiled *c = cn_compile(train);
   cn_tensor *x = images_too ? cn_channels_last(there(cn_randn(CN_SHAPE(2, 3, 9, 9)))) : there(cn_randn(CN_SHAPE(4, 6)));
   cn_tensor *loss;
@@ -635,8 +638,10 @@ static void updates(void **state)
 {
   (void)state;
   need_device();
-  compare_training(false);
-  compare_training(true);
+  for (int low = 0; low < 2; low++) {
+    compare_training(false, low);
+    compare_training(true, low);
+  }
 }
 
 /* The same numbers as the CPU's, in packs and one by one. */

@@ -335,15 +335,14 @@ static bool pays(const cn_graph *g, range r)
 }
 
 /* 1: the nodes were replaced, but for their being there; 0: they stay. */
-static int replace(fusing *f, range r)
+static int replace(cn_graph *g, range r, bool exact)
 {
-  cn_graph *g = f->g;
   cni_group_program p;
   int members[MOST_MEMBERS], old[CNI_MAX_RESULTS], new[CNI_MAX_RESULTS], n = r.end - r.begin;
   for (int i = 0; i < n; i++) members[i] = r.begin + i;
   int status = cni_types_fill(&g->types, g), nout = outputs_of(g, r, old);
-  if (status || nout < 1 || !pays(g, r)) return status ? status : nout < 0 ? nout : 0;
-  if ((status = cni_fuse_program(&p, g, members, n, old, nout, f->exact)) <= 0) return status;
+  if (status || nout < 1) return status ? status : nout < 0 ? nout : 0;
+  if ((status = cni_fuse_program(&p, g, members, n, old, nout, exact)) <= 0) return status;
   cn_value args[] = {cn_v_tensors(NULL, (size_t)p.program->nin), cni_v_program(p.program), cn_v_floats(NULL, 0)};
   size_t results = (size_t)nout;
   status = cn_graph_at(g, r.end < (int)g->nnodes ? r.end : -1, g->nodes[r.end - 1].scope);
@@ -356,6 +355,21 @@ static int replace(fusing *f, range r)
   return 1;
 }
 
+int cni_fuse_pair(cn_graph *g, int node, bool exact)
+{
+  int done = replace(g, (range){node, node + 2}, exact);
+  cn_graph_at(g, -1, -1);
+  return done;
+}
+
+/* 1: they became one; 0: they stay. */
+static int join_range(fusing *f, range r)
+{
+  int status = cni_types_fill(&f->g->types, f->g);
+  if (status) return status;
+  return pays(f->g, r) ? replace(f->g, r, f->exact) : 0;
+}
+
 /* From the last to the first, so that the numbers of nodes that are still to be looked at stay. order: what they were
  * when groups were found. */
 static int replace_groups(fusing *f, const int *order)
@@ -365,7 +379,7 @@ static int replace_groups(fusing *f, const int *order)
     int group = f->group[order[end - 1]];
     begin = end - 1;
     while (group >= 0 && begin > 0 && f->group[order[begin - 1]] == group) begin--;
-    int done = end - begin < 2 ? 0 : replace(f, (range){begin, end});
+    int done = end - begin < 2 ? 0 : join_range(f, (range){begin, end});
     if (done < 0) return done;
     count += done;
   }

@@ -28,6 +28,8 @@ int cni_add_norms_join(cn_graph *g);
 int cni_gelus_join(cn_graph *g, bool exact);
 /* sums.c: small products with the additions behind them; likewise. */
 int cni_sums_join(cn_graph *g);
+/* fuse.c: a node and the one behind it become one, whatever kinds of pointwise nodes they are. 1, or 0: they stay. */
+int cni_fuse_pair(cn_graph *g, int node, bool exact);
 /* What a node is as a part; *steps: how many it has. */
 enum cni_part_kind cni_fuse_part(const cn_graph *g, const cni_gnode *n, int *steps);
 /* A group as a program: its inputs are values of the graph. */

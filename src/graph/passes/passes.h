@@ -17,8 +17,14 @@ int cni_pass_canonicalise(cn_graph *g); /* copies that copy nothing new, views t
 int cni_pass_fold(cn_graph *g);         /* nodes over constants become constants */
 int cni_pass_cse(cn_graph *g);          /* what is computed twice is computed once */
 int cni_pass_widen(cn_graph *g);        /* updates on devices read 16-bit gradients, not float32 copies of them */
+/* One of the ops of src/ops/update.c: it writes result i over input i, and the other inputs may be of any type. */
+bool cni_is_update(const cni_gnode *n);
 int cni_prune(cn_graph *g);             /* ... first of it: what branches and loops make for nobody */
 int cni_pass_dead(cn_graph *g);         /* nodes and values that nothing reads go */
 int cni_pass_algebra(cn_graph *g);      /* the rows of the rewriter, cairn's and those of plugins */
+
+/* carry.c: on devices updates write the 16-bit copies of weights that the next run reads. exact: as for cn_graph_fuse.
+ * How many weights have one from now on, or a negative status; the graph is only run afterwards. */
+int cni_carry_casts(cn_graph *g, bool exact);
 
 #endif

@@ -6,8 +6,7 @@
 #include "ops/api.gen.h"
 #include "passes.h"
 
-/* One of the ops of src/ops/update.c: it writes result i over input i, and the other inputs may be of any type. */
-static bool is_update(const cni_gnode *n)
+bool cni_is_update(const cni_gnode *n)
 {
   const uint32_t flags = CN_OP_NO_GRAD | CN_OP_ALIAS_SAFE;
   return n->info && n->info->row->pointwise && (n->info->row->flags & flags) == flags && n->nout < n->nin;
@@ -28,7 +27,7 @@ int cni_pass_widen(cn_graph *g)
   int changed = 0;
   for (size_t i = 0; i < g->nnodes; i++) {
     cni_gnode *n = &g->nodes[i];
-    if (!is_update(n) || g->values[n->out[0]].device == CN_CPU) continue;
+    if (!cni_is_update(n) || g->values[n->out[0]].device == CN_CPU) continue;
     for (int k = n->nout; k < n->nin; k++) {
       int narrow = narrow_of(g, n->in[k]);
       if (narrow < 0) continue;
