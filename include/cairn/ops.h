@@ -2355,7 +2355,7 @@ typedef struct cn_linear_cross_entropy_opts {
   double label_smoothing; /* float, default 0.0 */
 } cn_linear_cross_entropy_opts;
 /* cross_entropy of linear(input, linear_weight, linear_bias) with target. Of more than 4,096
- * rows with plain classes, reduced, scores are made and used up some rows at a time, gradients
+ * rows whose targets are classes, scores are made and used up some rows at a time, gradients
  * with them. */
 CN_API cn_tensor *cn_linear_cross_entropy_with(cn_tensor *input, cn_tensor *linear_weight,
                                                cn_tensor *target,

@@ -1184,11 +1184,12 @@ const char *const cni_op_docs[] = {
     "smallest |x| for inf and -inf.",
     "input x weight^T + bias: (..., k) with weight (n, k) and bias (n) gives (..., n).",
     "cross_entropy of linear(input, linear_weight, linear_bias) with target. Of more than 4,096 "
-    "rows with plain classes, reduced, scores are made and used up some rows at a time, gradients"
-    " with them.",
-    "linear_cross_entropy of input (N, n) and classes (N) with 'mean' or 'sum', some rows at a "
-    "time, and the gradients of a 'sum' (those whose wanted is 0 come back empty) with what "
-    "'mean' multiplies them by. Gradients flow through loss only.",
+    "rows whose targets are classes, scores are made and used up some rows at a time, gradients "
+    "with them.",
+    "linear_cross_entropy of input (N, n) and classes (N), some rows at a time, each row's loss "
+    "times each (N), and the gradients of a 'sum' (those whose wanted is 0 come back empty) with "
+    "what 'mean' multiplies them by. Classes' weights are float64. Gradients flow through loss "
+    "only, to input, linear_weight and linear_bias.",
     "gelu, in its tanh form, of linear, and linear's result, or nothing without keep: graphs are "
     "rewritten to it where a device's product does both.",
     "linear(normed input, weight, bias), then its activation (none, gelu, gelu_tanh, relu, silu),"
@@ -6222,15 +6223,17 @@ cn_tensor *cn_linear_cross_entropy_with(cn_tensor *input, cn_tensor *linear_weig
 int cn_linear_cross_entropy_rows(cn_tensor **loss, cn_tensor **grad_input, cn_tensor **grad_weight,
                                  cn_tensor **grad_bias, cn_tensor **share, cn_tensor *input,
                                  cn_tensor *linear_weight, cn_tensor *target,
-                                 cn_tensor *linear_bias, int64_t ignore_index,
-                                 const char *reduction, int64_t rows, const int64_t *wanted,
+                                 cn_tensor *linear_bias, cn_tensor *weight, cn_tensor *each,
+                                 int64_t ignore_index, const char *reduction,
+                                 double label_smoothing, int64_t rows, const int64_t *wanted,
                                  size_t nwanted)
 {
   cn_tensor *results[5] = {NULL};
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(linear_weight), cn_v_tensor(target),
-                     cn_v_tensor(linear_bias), cn_v_int(ignore_index), cn_v_str(reduction),
+                     cn_v_tensor(linear_bias), cn_v_tensor(weight), cn_v_tensor(each),
+                     cn_v_int(ignore_index), cn_v_str(reduction), cn_v_float(label_smoothing),
                      cn_v_int(rows), cn_v_ints(wanted, nwanted)};
-  int status = cni_applyn(CNI_OP_linear_cross_entropy_rows, args, 8, results, 5);
+  int status = cni_applyn(CNI_OP_linear_cross_entropy_rows, args, 11, results, 5);
   if (loss) *loss = results[0];
   if (grad_input) *grad_input = results[1];
   if (grad_weight) *grad_weight = results[2];

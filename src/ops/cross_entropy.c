@@ -9,6 +9,7 @@
 
 #include "autocast.h"
 #include "families.h"
+#include "loss.h"
 #include "shorthand.h"
 
 static bool is_reduction(const cn_value *args, int i)
@@ -127,15 +128,13 @@ static int check_classes(const cn_call *c)
   return check_weight(c, x, c->in[2]);
 }
 
-/* Where target counts, and target with 0 in the other places. */
-static cn_tensor *safe_target(cn_tensor *target, int64_t ignore, cn_tensor **keep)
+cn_tensor *cni_safe_target(cn_tensor *target, int64_t ignore, cn_tensor **keep)
 {
   *keep = cn_ne(target, cn_int(ignore));
   return cn_where(*keep, target, cn_int(0));
 }
 
-/* The weight of each target's class, 0 where it is ignored, in target's shape and w's type (1 when w is NULL). */
-static cn_tensor *target_weights(cn_tensor *w, cn_tensor *safe, cn_tensor *keep, cn_dtype dtype)
+cn_tensor *cni_target_weights(cn_tensor *w, cn_tensor *safe, cn_tensor *keep, cn_dtype dtype)
 {
   if (!w) return cn_cast(keep, dtype);
   cn_tensor *each = cn_index_select(w, 0, cn_reshape(safe, CN_SHAPE(-1)));
@@ -147,10 +146,10 @@ static int nll_loss_decompose(cn_call *c)
   int status = check_classes(c);
   if (status) return status;
   if (!is_reduction(c->args, 4)) return bad_reduction(c, 4);
-  cn_tensor *x = c->in[0], *keep, *safe = safe_target(c->in[1], cni_arg_int(c->args, 3), &keep);
+  cn_tensor *x = c->in[0], *keep, *safe = cni_safe_target(c->in[1], cni_arg_int(c->args, 3), &keep);
   int64_t dim = x->d.ndim > 1;
   cn_tensor *picked = cn_squeeze(cn_gather(x, dim, cn_unsqueeze(safe, dim)), .dim = CN_INTS(dim));
-  cn_tensor *w = target_weights(c->in[2], safe, keep, (cn_dtype)x->d.dtype);
+  cn_tensor *w = cni_target_weights(c->in[2], safe, keep, (cn_dtype)x->d.dtype);
   cn_tensor *terms = cn_where(keep, cn_neg(c->in[2] ? cn_mul(picked, w) : picked), cn_int(0));
   if (cni_arg_is(c->args, 4, "none")) c->out[0] = terms;
   else if (cni_arg_is(c->args, 4, "sum")) c->out[0] = cn_sum(terms);
@@ -194,12 +193,12 @@ static int smoothed(cn_call *c, int64_t dim, double smoothing)
   int64_t ignore = cni_arg_int(c->args, 3), classes = x->d.shape[dim];
   cn_tensor *hard = cn_nll_loss(logp, c->in[1], .weight = weight, .ignore_index = cni_option(ignore),
                                 .reduction = reduction);
-  cn_tensor *safe = safe_target(c->in[1], ignore, &keep);
+  cn_tensor *safe = cni_safe_target(c->in[1], ignore, &keep);
   cn_tensor *all = weight ? cn_mul(logp, along_classes(weight, &x->d)) : logp;
   cn_tensor *even = cn_where(keep, cn_neg(cn_sum(all, .dim = CN_INTS(dim))), cn_int(0));
   if (!cni_arg_is(c->args, 4, "none")) even = cn_sum(even);
   if (cni_arg_is(c->args, 4, "mean"))
-    even = cn_true_divide(even, cn_sum(target_weights(weight, safe, keep, (cn_dtype)x->d.dtype)));
+    even = cn_true_divide(even, cn_sum(cni_target_weights(weight, safe, keep, (cn_dtype)x->d.dtype)));
   c->out[0] = cn_add(cn_mul(hard, cn_num(1 - smoothing)),
                      cn_true_divide(cn_mul(even, cn_num(smoothing)), cn_int(classes)));
   return cn_err();

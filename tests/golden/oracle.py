@@ -59,17 +59,24 @@ def cross_entropy_rows(input, target, ignore_index, reduction, wide=False):
     return F.cross_entropy(scores, target, ignore_index=ignore_index, reduction=reduction), input.logsumexp(1)
 
 
-def linear_cross_entropy_rows(input, linear_weight, target, linear_bias, ignore_index, reduction, rows, wanted):
+def linear_cross_entropy_rows(input, linear_weight, target, linear_bias, weight, each, ignore_index, reduction,
+                              label_smoothing, rows, wanted):
     """The gradients of the sum are results, too; `rows` at a time says nothing about them."""
+    def losses(*leaves):
+        w = None if weight is None else weight.detach().to(input.dtype)
+        of_rows = F.cross_entropy(F.linear(*leaves), target.long(), weight=w, ignore_index=ignore_index,
+                                  reduction="none", label_smoothing=label_smoothing)
+        return of_rows if each is None else of_rows * each.detach()
     leaves = [t if t is None else t.detach().requires_grad_() for t in (input, linear_weight, linear_bias)]
     with torch.enable_grad():
-        total = F.cross_entropy(F.linear(*leaves), target, ignore_index=ignore_index, reduction="sum")
+        total = losses(*leaves).sum()
         made = [torch.autograd.grad(total, t, retain_graph=True)[0] if want else torch.empty(0, dtype=input.dtype)
                 for t, want in zip(leaves, wanted)]
-    loss = F.cross_entropy(F.linear(input, linear_weight, linear_bias), target, ignore_index=ignore_index,
-                           reduction=reduction)
-    share = 1 / (target != ignore_index).sum().to(input.dtype) if reduction == "mean" else torch.ones([]).to(input)
-    return loss, *made, share
+    loss, share = losses(input, linear_weight, linear_bias), torch.ones([]).to(input)
+    if reduction == "mean":
+        counts = (target != ignore_index).to(input.dtype)
+        share = 1 / (counts if weight is None else counts * weight.detach()[target.clamp(min=0).long()].to(input.dtype)).sum()
+    return loss if reduction == "none" else loss.sum() * share, *made, share
 
 
 def cross_entropy_rows_grad(grad, input, target, lse, ignore_index, reduction):

@@ -492,16 +492,18 @@ CN_API cn_tensor *cn_kl_terms(cn_tensor *input, cn_tensor *target, bool log_targ
  * Equal rows keep their order; NaN counts as the largest. */
 CN_API cn_tensor *cn_lexsort_rows(cn_tensor *input);
 
-/* linear_cross_entropy of input (N, n) and classes (N) with 'mean' or 'sum', some rows at a
- * time, and the gradients of a 'sum' (those whose wanted is 0 come back empty) with what 'mean'
- * multiplies them by. Gradients flow through loss only.
- * linear_bias may be NULL. Results that are not wanted may be NULL. */
+/* linear_cross_entropy of input (N, n) and classes (N), some rows at a time, each row's loss
+ * times each (N), and the gradients of a 'sum' (those whose wanted is 0 come back empty) with
+ * what 'mean' multiplies them by. Classes' weights are float64. Gradients flow through loss
+ * only, to input, linear_weight and linear_bias.
+ * linear_bias and weight and each may be NULL. Results that are not wanted may be NULL. */
 CN_API int cn_linear_cross_entropy_rows(cn_tensor **loss, cn_tensor **grad_input,
                                         cn_tensor **grad_weight, cn_tensor **grad_bias,
                                         cn_tensor **share, cn_tensor *input,
                                         cn_tensor *linear_weight, cn_tensor *target,
-                                        cn_tensor *linear_bias, int64_t ignore_index,
-                                        const char *reduction, int64_t rows, const int64_t *wanted,
+                                        cn_tensor *linear_bias, cn_tensor *weight, cn_tensor *each,
+                                        int64_t ignore_index, const char *reduction,
+                                        double label_smoothing, int64_t rows, const int64_t *wanted,
                                         size_t nwanted);
 
 /* gelu, in its tanh form, of linear, and linear's result, or nothing without keep: graphs are
