@@ -1,204 +1,48 @@
-/* pointwise_text.c: renders a loop (loop.h) as C or CUDA C: the embedded maths, one function per primitive
- * used, the program's steps, and around them a flat or a strided loop.
+/* pointwise_text.c: renders a loop (loop.h) as C or CUDA C: the program's steps (steps_text.h), and around them a flat
+ * or a strided loop.
  *
- * Place in the flow: called when a backend has no compiled code under a source's key. Invariant: the
- * arithmetic is that of the CPU kernels: formulas come from pointwise.def, helpers and conversions from the
- * headers those kernels include. */
+ * Place in the flow: called when a backend has no compiled code under a source's key. Invariant: each element is
+ * computed by the same text, whatever loop is around it. */
 #include <cairn/ext/system.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/convert.h"
 #include "base/dtype.h"
-#include "embedded.h"
 #include "loop.h"
-#include "ops/program.h"
+#include "steps_text.h"
 
 enum { FIRST_ROOM = 96 << 10 };
 
 #define put cn_text_put
 #define putf cn_text_putf
 
-/* ---- element types ---- */
-
-/* How a type is written in the text. Small ones are computed in a hub type and converted by two functions. */
-typedef struct element {
-  const char *id, *type;
-  char kind; /* of the type, or of its hub: I, F or D, for the CNI_TO_ macros of convert.h */
-  const char *hub, *load, *store;
-} element;
-
-#define NATURAL(ID, T, K, unused) [CN_##ID] = {#ID, #T, #K[0], NULL, NULL, NULL},
-#define SMALL(ID, T, HUB, K, to, from, unused) [CN_##ID] = {#ID, #T, #K[0], #HUB, #to, #from},
-static const element elements[CN_DTYPE_COUNT] = {CNI_EACH_NATURAL(NATURAL, ) CNI_EACH_SMALL(SMALL, )};
-
-static const char *const type_names[CNI_COMPUTES] = {"float", "double", "long long", "unsigned long long"};
-
-/* What a register holds. */
-static enum cni_compute class_of(const cn_source *s, int reg)
-{
-  const cni_program *p = s->program;
-  return p->typed ? (enum cni_compute)p->class[reg] : cni_compute_class(s->compute);
-}
-static const char *type_of(const cn_source *s, int reg) { return type_names[class_of(s, reg)]; }
+static const char *type_of(const cn_source *s, int reg) { return cni_steps_types[cni_steps_class(s, reg)]; }
 /* Of operand k of the source: results, then inputs. */
 static int register_of(const cn_source *s, int k)
 {
   return k < s->nout ? ((const cni_program *)s->program)->out[k] : k - s->nout;
 }
 
-/* ---- what stands before the loop ---- */
-
-static const char cuda_names[] =
-    "typedef unsigned char uint8_t; typedef signed char int8_t; typedef unsigned short uint16_t;\n"
-    "typedef short int16_t; typedef unsigned int uint32_t; typedef int int32_t;\n"
-    "typedef unsigned long uint64_t; typedef long int64_t;\n"
-    "#define __builtin_inf() CNM_INF\n";
-
-/* The processor's own conversions, and its own exponentials where results are too short to tell (device.cuh). */
-static const char cuda_halves[] = "#define cni_f16_to_f32 cnd_f16_value\n#define cni_f32_to_f16 cnd_f16_bits\n"
-                                  "#define cni_f32_to_bf16 cnd_bf16_bits\n";
-static const char cuda_fast[] = "#define cnm_expf cnd_exp\n#define cnm_tanhf cnd_tanh\n"
-                                "#define cnm_sigmoidf cnd_sigmoid\n";
-
-static bool uses_maths(const cni_program *p)
-{
-  for (int i = 0; i < p->nstep; i++) {
-    const char *formula = p->steps[i].prim == CNI_PW_convert ? "" : cni_prims[p->steps[i].prim].formula;
-    if (strstr(formula, "M(") || strstr(formula, "F(")) return true;
-  }
-  return false;
-}
-
-static void put_head(cn_text *t, const cn_source *s)
-{
-  static const char *const builtins[] = {"fabs", "sqrt", "floor",    "ceil", "trunc",
-                                         "rint", "fmod", "copysign", "hypot"};
-  bool cuda = s->lang == CN_LANG_CUDA;
-  put(t, "#define CNM_EMBEDDED 1\n");
-  put(t, cuda ? cuda_names : "#include <stdint.h>\n#include <string.h>\n");
-  for (size_t i = 0; cuda && i < sizeof builtins / sizeof *builtins; i++)
-    putf(t, "#define __builtin_%s %s\n#define __builtin_%sf %sf\n", builtins[i], builtins[i], builtins[i],
-         builtins[i]);
-  bool maths = uses_maths(s->program);
-  if (s->fast) put(t, "#define CNM_EXP2F cnd_exp2_normal\n");
-  for (const cni_embedded *e = cni_embedded_texts; e->name; e++) {
-    bool own = !strcmp(e->name, "codegen/device.cuh");
-    bool base = !strcmp(e->name, "base/convert.h") || !strcmp(e->name, "base/maths.h");
-    if (s->fast && !strcmp(e->name, "ops/pointwise_fn.h")) put(t, cuda_fast); /* before their use there */
-    if (own ? cuda : maths || base) put(t, e->text);
-  }
-  if (cuda) put(t, cuda_halves);
-}
-
-/* Of one type that registers have: T, M and F as pointwise.def uses them, and a function per primitive. */
-static void put_primitives_of(cn_text *t, const cn_source *s, enum cni_compute class)
-{
-  static const char *const arguments[] = {"", "T a", "T a, T b", "T a, T b, T c"};
-  static const char *const trigonometric[] = {"sin", "cos", "tan"};
-  const cni_program *p = s->program;
-  const char *suffix = cni_compute_names[class];
-  bool done[CNI_PRIM_COUNT] = {false};
-  putf(t, "#define T %s\n#define M(fn) cnm_##fn%s\n#define F(fn) cnp_##fn##_%s\n", type_names[class],
-       class == CNI_C_F32 ? "##f" : "", suffix);
-  if (class == CNI_C_F64) /* those of any argument: a loop cannot look at its largest one first */
-    for (size_t i = 0; i < 3; i++) putf(t, "#define cnm_%s cnm_%s_full\n", trigonometric[i], trigonometric[i]);
-  for (int i = 0; i < p->nstep; i++) {
-    int k = p->steps[i].prim;
-    if (k == CNI_PW_convert || done[k] || class_of(s, p->nin + p->nconst + i) != class) continue;
-    done[k] = true;
-    putf(t, "CNM_FN T cng_%s_%s(%s) { return (T)(%s); }\n", cni_prims[k].name, suffix, arguments[cni_prims[k].arity],
-         cni_prims[k].formula);
-  }
-  put(t, "#undef T\n#undef M\n#undef F\n");
-}
-
-static void put_primitives(cn_text *t, const cn_source *s)
-{
-  const cni_program *p = s->program;
-  bool used[CNI_COMPUTES] = {false};
-  for (int i = 0; i < p->nstep; i++) used[class_of(s, p->nin + p->nconst + i)] |= p->steps[i].prim != CNI_PW_convert;
-  for (int class = 0; class < CNI_COMPUTES; class++)
-    if (used[class]) put_primitives_of(t, s, (enum cni_compute)class);
-}
-
-/* An expression of one computed type as a type in memory, and back. */
-static void put_stored(cn_text *t, int dtype, enum cni_compute class, const char *value)
-{
-  const element *e = &elements[dtype];
-  char kind = elements[cni_compute_dtype(class)].kind;
-  if (e->hub) putf(t, "%s(CNI_TO_%s(%c, %s))", e->store, e->hub, kind, value);
-  else putf(t, "CNI_TO_%s(%c, %s)", e->id, kind, value);
-}
-
-static void put_loaded(cn_text *t, int dtype, enum cni_compute class, const char *value)
-{
-  const element *e = &elements[dtype];
-  putf(t, "(%s)CNI_TO_%s(%c, %s(%s%s))", type_names[class], elements[cni_compute_dtype(class)].id, e->kind,
-       e->hub ? e->load : "", value, dtype == CN_BOOL ? " != 0" : "");
-}
-
 static void put_conversions(cn_text *t, const cn_source *s)
 {
   for (int k = 0; k < s->nout + s->nin; k++) {
-    enum cni_compute class = class_of(s, register_of(s, k));
-    const char *type = type_names[class];
+    enum cni_compute class = cni_steps_class(s, register_of(s, k));
+    const char *type = cni_steps_types[class];
     if (s->form[k] == 'p') continue;
-    putf(t, "typedef %s S%d;\n", elements[s->dtype[k]].type, k);
+    putf(t, "typedef %s S%d;\n", cni_steps_stored(s->dtype[k]), k);
     if (k < s->nout) {
       putf(t, "CNM_FN S%d store%d(%s v) { return ", k, k, type);
-      put_stored(t, s->dtype[k], class, "v");
+      cni_steps_store(t, s->dtype[k], class, "v");
     } else {
       putf(t, "CNM_FN %s load%d(S%d v) { return ", type, k, k);
-      put_loaded(t, s->dtype[k], class, "v");
+      cni_steps_load(t, s->dtype[k], class, "v");
     }
     put(t, "; }\n");
   }
 }
 
 /* ---- the program ---- */
-
-static void put_literal(cn_text *t, enum cni_compute class, double value)
-{
-  const char *type = type_names[class];
-  union {
-    double f;
-    unsigned long long u;
-  } bits = {value};
-  if (class >= CNI_C_I64) putf(t, "(%s)%lldLL", type, (long long)value);
-  else if (value - value != 0) putf(t, "(%s)cnm_u2d(0x%llxULL)", type, bits.u);
-  else {
-    char number[CN_NUMBER_TEXT];
-    putf(t, "(%s)%s", type, cn_number_write(number, value, false));
-    if (!strpbrk(number, ".e")) put(t, ".0");
-  }
-}
-
-/* Register `first + i` of step i. */
-static void put_step(cn_text *t, const cn_source *s, const cni_step *step, int reg)
-{
-  char from[16], via[16];
-  enum cni_compute class = class_of(s, reg);
-  snprintf(from, sizeof from, "r%d", step->arg[0]);
-  snprintf(via, sizeof via, "t%d", reg);
-  if (step->prim == CNI_PW_convert && step->dtype) {
-    putf(t, "  const %s t%d = ", elements[step->dtype].type, reg);
-    put_stored(t, step->dtype, class_of(s, step->arg[0]), from);
-    putf(t, ";\n  const %s r%d = ", type_names[class], reg);
-    put_loaded(t, step->dtype, class, via);
-  } else if (step->prim == CNI_PW_convert) {
-    putf(t, "  const %s r%d = ", type_names[class], reg);
-    put_loaded(t, cni_compute_dtype(class_of(s, step->arg[0])), class, from);
-  } else {
-    const cni_prim_info *prim = &cni_prims[step->prim];
-    if (class >= CNI_C_I64 && cni_prim_divides(step->prim)) putf(t, "  *bad |= r%d == 0;\n", step->arg[1]);
-    putf(t, "  const %s r%d = cng_%s_%s(", type_names[class], reg, prim->name, cni_compute_names[class]);
-    for (int k = 0; k < prim->arity; k++) putf(t, "%sr%d", k ? ", " : "", step->arg[k]);
-    put(t, ")");
-  }
-  put(t, ";\n");
-}
 
 /* cng_run(x0, ..., k0, ..., &y0, ..., &bad): one element. Registers: inputs, constants, steps. */
 static void put_program(cn_text *t, const cn_source *s)
@@ -215,10 +59,14 @@ static void put_program(cn_text *t, const cn_source *s)
   for (int i = 0; i < p->nconst; i++) {
     putf(t, "  const %s r%d = ", type_of(s, p->nin + i), p->nin + i);
     if (p->consts[i].attr >= 0) putf(t, "k%d", nattr++);
-    else put_literal(t, class_of(s, p->nin + i), p->consts[i].value);
+    else cni_steps_literal(t, cni_steps_class(s, p->nin + i), p->consts[i].value);
     put(t, ";\n");
   }
-  for (int i = 0; i < p->nstep; i++) put_step(t, s, &p->steps[i], p->nin + p->nconst + i);
+  for (int i = 0; i < p->nstep; i++) {
+    int reg = p->nin + p->nconst + i;
+    if (cni_steps_checks(s, &p->steps[i], reg)) putf(t, "  *bad |= r%d == 0;\n", p->steps[i].arg[1]);
+    cni_steps_step(t, s, &p->steps[i], reg);
+  }
   for (int i = 0; i < p->nout; i++) putf(t, "  *y%d = r%d;\n", i, p->out[i]);
   put(t, "  (void)bad;\n}\n");
 }
@@ -244,19 +92,19 @@ static void put_common(cn_text *t, const cn_source *s)
   put(t, "  int bad = 0;\n");
   for (int i = 0; i < p->nconst; i++)
     if (p->consts[i].attr >= 0) {
-      enum cni_compute class = class_of(s, p->nin + i);
-      putf(t, "  const %s k%d = (%s)p->scalar[%d].%c;\n", type_names[class], slot, type_names[class], slot,
+      enum cni_compute class = cni_steps_class(s, p->nin + i);
+      putf(t, "  const %s k%d = (%s)p->scalar[%d].%c;\n", cni_steps_types[class], slot, cni_steps_types[class], slot,
            class >= CNI_C_I64 ? 'i' : 'f');
       slot++;
     }
   for (int k = 0; k < s->nout + s->nin; k++) {
     const char *constant = k < s->nout ? "" : "const ";
-    enum cni_compute class = class_of(s, register_of(s, k));
+    enum cni_compute class = cni_steps_class(s, register_of(s, k));
     if (s->form[k] != 'p')
       putf(t, "  %sS%d *const a%d = (%sS%d *)p->ptr[%d];\n", constant, k, k, constant, k, k);
-    if (s->form[k] == 's') putf(t, "  const %s v%d = load%d(a%d[0]);\n", type_names[class], k, k, k);
+    if (s->form[k] == 's') putf(t, "  const %s v%d = load%d(a%d[0]);\n", cni_steps_types[class], k, k, k);
     if (s->form[k] == 'p')
-      putf(t, "  const %s v%d = (%s)p->scalar[%d].%c;\n", type_names[class], k, type_names[class], slot++,
+      putf(t, "  const %s v%d = (%s)p->scalar[%d].%c;\n", cni_steps_types[class], k, cni_steps_types[class], slot++,
            class >= CNI_C_I64 ? 'i' : 'f');
   }
 }
@@ -432,9 +280,10 @@ static void put_cuda_loop(cn_text *t, const cn_source *s)
 char *cni_source_text(const cn_source *s, size_t *size)
 {
   cn_text t = {0};
+  cni_steps_made made = {{{false}}};
   if (cni_grow((void **)&t.s, &t.cap, FIRST_ROOM, 1)) return NULL;
-  put_head(&t, s);
-  put_primitives(&t, s);
+  cni_steps_head(&t, s, cni_steps_needs_maths(s->program));
+  cni_steps_primitives(&t, s, &made);
   put_conversions(&t, s);
   put_program(&t, s);
   put_struct(&t, s);

@@ -1,0 +1,25 @@
+/* blocks.h: typed programs as C functions over blocks: the same steps as an interpreter's, but with values between them
+ * in registers of the processor.
+ *
+ * Place in the flow: backends/cpu/jit has such texts compiled, pointwise.c calls the functions in place of its loops
+ * over single steps; operands are loaded, converted, broadcast, split and stored around them by the same code either
+ * way. Invariant: a text depends on its programs alone, and computes the bits that the loops of pointwise_isa.c do. */
+#ifndef CNI_CODEGEN_BLOCKS_H
+#define CNI_CODEGEN_BLOCKS_H
+
+#include "ops/program.h"
+
+/* y: per result its block; x: per input; as registers hold them. n: elements, at most CNI_BLOCK_MOST. Returns 0, or, of
+ * the first step that divides an integer by zero, its number + 1: results may then be anything. y may be the same
+ * pointer as an operand, but never overlaps one otherwise. */
+typedef int (*cni_block_fn)(void *const *y, const void *const *x, long long n);
+enum { CNI_BLOCK_MOST = 1024 };
+
+enum { CNI_BLOCK_NAME = 32 };
+void cni_block_name(char name[CNI_BLOCK_NAME], const cni_program *p); /* of its function */
+/* Can it be written so? Typed programs whose constants are literals. */
+bool cni_block_possible(const cni_program *p);
+/* The text of a unit with the functions of all of them. Owned, cni_free(text, *size); NULL: no memory. */
+char *cni_blocks_text(const cni_program *const *programs, size_t n, size_t *size);
+
+#endif
