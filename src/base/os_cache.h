@@ -6,11 +6,20 @@
 #ifndef CNI_BASE_OS_CACHE_H
 #define CNI_BASE_OS_CACHE_H
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* The content stored under a name (letters, digits, '-', '.'); owned, cni_free(content, *size). NULL: not
  * there. */
 void *cni_os_cache_load(const char *name, size_t *size);
 void cni_os_cache_store(const char *name, const void *content, size_t size);
+/* The folder, made if it is not there. False where it is not one that the user owns and nobody else may write to: code
+ * from it is not to be run. */
+bool cni_os_cache_is_own(char *path, size_t size);
+void cni_os_cache_used(const char *name); /* from now on it counts as new */
+/* Of the files whose names begin with `prefix`, and have no '.' in them, the oldest go, until the others have no more
+ * than so many bytes. What a process that was ended has left half made goes after an hour. */
+void cni_os_cache_trim(const char *prefix, uint64_t most);
 
 #endif
