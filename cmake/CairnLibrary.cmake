@@ -103,10 +103,10 @@ endmacro()
 # What runs once a step or once a file need not be fast, so that the library stays small.
 if(CAIRN_ISA_OPT STREQUAL "-O3")
   set(cold ${CAIRN_SOURCES})
-  list(FILTER cold INCLUDE REGEX "/src/(ops|graph|compile|codegen|nn|optim|train|zoo|serve|formats)/|\
+  list(FILTER cold INCLUDE REGEX "/src/(ops|graph|compile|codegen|nn|optim|train|zoo|serve|formats|backends/cpu/jit)/|\
 /src/backends/common/(autotune|code|host|listing|measure|override|recording|recording_pool)\\.c$|\
 /src/backends/common/(registry|repeat|whole_graph)\\.c$|\
-/src/(autograd/(api|check|jvp)|tensor/(dlpack|pin|print|share)|base/(os_cache|os_file|system|text))\\.c$|\
+/src/(autograd/(api|check|jvp)|tensor/(dlpack|pin|print|share)|base/(os_cache|os_file|os_program|system|text))\\.c$|\
 /src/data/(dataset|download|file|loader|sampler|tokenizer_json|tokens|transform)\\.c$")
   list(FILTER cold EXCLUDE REGEX "/src/compile/(compile|key)\\.c$") # every call of a compiled function
   list(FILTER cold EXCLUDE REGEX "/src/formats/zip/") # as many bytes as files have
@@ -118,6 +118,16 @@ if(CAIRN_ISA_OPT STREQUAL "-O3")
   endforeach()
   set_source_files_properties(${cold} PROPERTIES COMPILE_OPTIONS -Os)
 endif()
+
+# Groups that the system's compiler makes code of while a program runs are compiled as the kernels of each level are.
+set(jit_flags "")
+foreach(isa IN LISTS CAIRN_ISA_LEVELS)
+  list(JOIN CAIRN_ISA_FLAGS_${isa} " " flags)
+  list(APPEND jit_flags "\"${flags}\"")
+endforeach()
+list(JOIN jit_flags "," jit_flags)
+set_property(SOURCE ${PROJECT_SOURCE_DIR}/src/backends/cpu/jit/unit.c APPEND PROPERTY
+  COMPILE_DEFINITIONS "CNI_JIT_FLAGS={${jit_flags}}")
 
 set(CAIRN_PLAIN_SOURCES ${CAIRN_SOURCES})
 list(FILTER CAIRN_PLAIN_SOURCES EXCLUDE REGEX "/src/backends/cpu/(.*/)?(avx2|avx512|neon)/")

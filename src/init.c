@@ -7,6 +7,7 @@
 #include "backends/common/dispatch.h"
 #include "backends/common/registry.h"
 #include "backends/cpu/cpu.h"
+#include "backends/cpu/jit/jit.h"
 #include "backends/meta/meta.h"
 #include "backends/mirror/mirror.h"
 #include "base/hooks.h"
@@ -35,6 +36,10 @@ static int start(void)
   cni_hooks.bring_inside = cni_bring_one_inside;
   cni_hooks.bring_written = cni_bring_one_written;
   cni_hooks.replay_control = cni_replay_control;
+  cni_hooks.code_wanted = cni_jit_want;
+  cni_hooks.code_waits = cni_jit_waits;
+  cni_hooks.has_code = cni_jit_has;
+  cni_hooks.code_made = cni_jit_made;
   int status = cni_table_init();
   if (!status) status = cni_registry_init();
   if (!status) status = cni_backend_add(cni_cpu_backend());

@@ -79,6 +79,7 @@ typedef struct cn_compile_stats {
   size_t recompiles;  /* programs made because a call was of another kind than those before */
   size_t eager_calls; /* calls that ran as they are */
   size_t groups;      /* nodes in the programs made that do the work of several pointwise ones */
+  size_t code;        /* different groups that run as machine code by now, made by the system's compiler */
 } cn_compile_stats;
 /* Of one function, or of all there were (NULL) since the process began or was reset. size: sizeof(cn_compile_stats). */
 CN_API void cn_compile_stats_get(cn_compile_stats *stats, size_t size, const cn_compiled *compiled);

@@ -12,6 +12,7 @@ struct cn_tensor;
 struct cni_opinfo;
 struct cn_call;
 struct cni_replayed;
+struct cni_program;
 
 typedef struct cni_hooks_table {
   void (*state_exit)(cn_state *state);         /* tensor: empties the scopes of a dying state */
@@ -31,6 +32,11 @@ typedef struct cni_hooks_table {
   struct cn_tensor *(*bring_written)(struct cn_tensor *t); /* ... one that is about to be written to */
   /* compile: a branch or loop of a graph that is replayed; see graph/control.h. Borrowed results */
   int (*replay_control)(struct cn_tensor **out, const struct cni_replayed *call);
+  /* backends/cpu: code of these programs is wanted, in place of their steps (jit.h) */
+  void (*code_wanted)(const struct cni_program *const *programs, size_t n);
+  bool (*code_waits)(void); /* ... and whoever wants it is to say so before it is needed */
+  bool (*has_code)(const struct cni_program *program);
+  size_t (*code_made)(void); /* programs that ever got some */
 } cni_hooks_table;
 
 extern cni_hooks_table cni_hooks;

@@ -186,7 +186,7 @@ static void stay_loaded(void)
   if (dladdr(&here, &info) && info.dli_fname) dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
 }
 
-bool cni_os_thread(void *(*fn)(void *), void *payload)
+bool cni_os_start_thread(void *(*fn)(void *), void *payload)
 {
   sigset_t all, before;
   pthread_t thread;

@@ -28,6 +28,6 @@ bool cni_os_file_store(const char *path, const void *content, size_t size);
 
 /* Starts a thread that takes no signals and that nobody waits for; from then on the library stays loaded. False: there
  * is none to be had. */
-bool cni_os_thread(void *(*fn)(void *), void *payload);
+bool cni_os_start_thread(void *(*fn)(void *), void *payload);
 
 #endif

@@ -2,8 +2,8 @@
  *
  * A primitive that branches or loops would keep the compiler from vectorising what stands around it. So a program is
  * cut into sections in front of and behind such steps, each a loop of its own; what a later section reads waits in an
- * array of a block's size, in the first-level cache. Invariant: results are stored by the last section, when all inputs were
- * read, because a result may lie over an input. */
+ * array of a block's size, in the first-level cache. Invariant: results are stored by the last section, when all inputs
+ * were read, because a result may lie over an input. */
 #include <stdio.h>
 
 #include "base/alloc.h"

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/hooks.h"
 #include "base/log.h"
 #include "check.h"
 #include "graph/setting.h"
@@ -37,18 +38,33 @@ static void count(cn_compiled *c, int what, size_t n)
   atomic_fetch_add_explicit(&all_counts[what], n, memory_order_relaxed);
 }
 
-void cn_compile_stats_get(cn_compile_stats *stats, size_t size, const cn_compiled *c)
+static _Atomic size_t coded_before; /* those counts began at 0 */
+
+/* Different groups that have machine code by now: of a function's programs, or all. */
+static size_t count_coded(cn_compiled *c)
 {
+  size_t n = 0;
+  if (!c) return cni_hooks.code_made ? cni_hooks.code_made() - atomic_load(&coded_before) : 0;
+  pthread_mutex_lock(&c->lock);
+  for (const cni_executable *p = c->programs; p; p = p->next) n += cni_executable_coded(p);
+  pthread_mutex_unlock(&c->lock);
+  return n;
+}
+
+void cn_compile_stats_get(cn_compile_stats *stats, size_t size, const cn_compiled *compiled)
+{
+  cn_compiled *c = (cn_compiled *)(uintptr_t)compiled; /* its lock changes */
   cn_compile_stats s;
   size_t v[5];
   for (int i = 0; i < 5; i++) v[i] = atomic_load(c ? &c->counts[i] : &all_counts[i]);
-  s = (cn_compile_stats){v[EXECUTABLES], v[RUNS], v[RECOMPILES], v[EAGER_CALLS], v[GROUPS]};
+  s = (cn_compile_stats){v[EXECUTABLES], v[RUNS], v[RECOMPILES], v[EAGER_CALLS], v[GROUPS], count_coded(c)};
   memcpy(stats, &s, size < sizeof s ? size : sizeof s);
 }
 
 void cn_compile_stats_reset(void)
 {
   for (int i = 0; i < 5; i++) atomic_store(&all_counts[i], 0);
+  if (cni_hooks.code_made) atomic_store(&coded_before, cni_hooks.code_made());
 }
 
 cn_compiled *cn_compile_with(cn_compile_fn fn, const cn_compile_opts *opts)
@@ -163,6 +179,17 @@ static cni_executable *capture(cn_compiled *c, const cn_compile_call *call, cn_k
   return NULL;
 }
 
+enum { HOT_RUNS = 2 }; /* that a program has behind it when code is made of its groups */
+
+/* Before each run. */
+static void count_run(cni_executable *p)
+{
+  uint32_t runs = atomic_load_explicit(&p->runs, memory_order_relaxed);
+  if (CNI_LIKELY(runs > HOT_RUNS) || !cni_hooks.code_waits) return;
+  runs = atomic_fetch_add_explicit(&p->runs, 1, memory_order_relaxed);
+  if (runs == (cni_hooks.code_waits() ? 0 : HOT_RUNS)) cni_executable_want_code(p);
+}
+
 /* Captures the call; *key goes to the program. */
 static cni_executable *make(cn_compiled *c, const cn_compile_call *call, cn_key *key, const char *why)
 {
@@ -263,6 +290,7 @@ static int run_program(void *payload, cn_compile_call *call)
   cn_tensor **in = cni_alloc_zero(bytes), **out = in + p->ninputs;
   if (!in) return CN_ERR_MEMORY;
   for (size_t i = 0; i < p->ninputs; i++) in[i] = call->inputs[p->inputs[i]];
+  count_run(p);
   int status = p->backward ? cni_joint_run(p, out, in) : cn_graph_run(out, p->forward, in);
   if (!status) status = give_results(p, call, out);
   cni_free(in, bytes);

@@ -82,6 +82,7 @@ typedef struct cni_executable {
   cn_graph *forward;
   bool counts;          /* forward has sizes that depend on data, and a run may find one out of its range */
   size_t groups[2];     /* of forward and backward */
+  _Atomic uint32_t runs; /* so far, up to the one that asks for code */
   cn_graph *single[2];  /* both before nodes were grouped, for who asks: gradients of gradients, absent.c, checks */
   /* Where results carry gradients: */
   cn_graph *backward;   /* from kept values and gradients of results to gradients; NULL: they do not */
@@ -118,6 +119,9 @@ static inline cni_executable *cni_executable_keep(cni_executable *p)
 bool cni_executable_holds(const cni_executable *p);
 size_t cni_executable_nodes(const cni_executable *p);
 size_t cni_executable_groups(const cni_executable *p); /* nodes that do the work of several (cn_graph_fuse) */
+/* code.c: asks for machine code of its groups; how many of them have some. */
+void cni_executable_want_code(const cni_executable *p);
+size_t cni_executable_coded(const cni_executable *p);
 /* Two names of one memory, of which the program writes to one: it does not see that through the other. NULL: there are
  * none; else what they are. */
 const char *cni_executable_conflict(const cni_executable *p, const cn_compile_call *call);

@@ -143,7 +143,8 @@ static cni_program *new_program(const cni_program *like, size_t text)
   size_t consts = (size_t)like->nconst * sizeof *like->consts, steps = (size_t)like->nstep * sizeof *like->steps;
   size_t outs = aligned((size_t)like->nout * 2), slots = aligned((size_t)like->nstep * 2);
   size_t ins = aligned((size_t)like->nin * sizeof *like->in), dtypes = aligned((size_t)like->nout);
-  size_t bytes = head + consts + aligned(steps) + outs + slots + ins + dtypes + registers;
+  size_t codes = CNI_PROGRAM_CODES * sizeof *like->code;
+  size_t bytes = head + consts + aligned(steps) + outs + slots + ins + dtypes + aligned(registers) + codes;
   cni_program *p = cni_alloc_zero(bytes);
   if (!p) return NULL;
   p->nin = like->nin, p->nconst = like->nconst, p->nstep = like->nstep, p->nout = like->nout;
@@ -156,7 +157,8 @@ static cni_program *new_program(const cni_program *like, size_t text)
   p->slot = (uint16_t *)(void *)(at += outs);
   p->in = (cni_prog_input *)(void *)(at += slots);
   p->out_dtype = (uint8_t *)(at += ins);
-  p->class = (uint8_t *)(at + dtypes);
+  p->class = (uint8_t *)(at += dtypes);
+  p->code = (void *_Atomic *)(void *)(at + aligned(registers));
   return p;
 }
 

@@ -8,6 +8,7 @@
 
 #include <cairn/ext/op.h>
 #include <cairn/ext/system.h>
+#include <stdatomic.h>
 
 #include "base/dtype.h"
 #include "table.h"
@@ -92,6 +93,7 @@ typedef struct cni_prog_input {
   uint8_t dtype, class;
 } cni_prog_input;
 
+enum { CNI_PROGRAM_CODES = 3 }; /* one for each instruction set that kernels are compiled for, at most */
 typedef struct cni_program {
   uint64_t hash; /* of text */
   const struct cni_program *next; /* in the intern table */
@@ -109,6 +111,9 @@ typedef struct cni_program {
   cni_prog_input *in; /* typed programs: nin of them, and ... */
   uint8_t *out_dtype; /* ... what results are stored as */
   uint8_t *class;     /* ... and what each register holds */
+  /* What a backend made of it, to be used in place of its steps: CNI_PROGRAM_CODES of them, NULL where there is none.
+   * The one thing here that changes. */
+  void *_Atomic *code;
   char text[];
 } cni_program;
 

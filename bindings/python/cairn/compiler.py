@@ -456,7 +456,8 @@ def compile(model: Any = None, *, fullgraph: bool = False, dynamic: bool | None 
 
 # ---- looking in ----
 def stats(fn: Any = None) -> dict[str, int]:
-    """Counts of one compiled function or module, or of all: executables, runs, recompiles, eager_calls, groups."""
+    """Counts of one compiled function or module, or of all: executables, runs, recompiles, eager_calls,
+    groups, and how many different groups have machine code by now."""
     return _C._compile_stats() if fn is None else _compiled(fn)._programs.stats()
 
 

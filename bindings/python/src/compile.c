@@ -206,9 +206,9 @@ static PyObject *dictionary(const cn_compiled *compiled)
 {
   cn_compile_stats s;
   cn_compile_stats_get(&s, sizeof s, compiled);
-  return Py_BuildValue("{snsnsnsnsn}", "executables", (Py_ssize_t)s.executables, "runs", (Py_ssize_t)s.runs,
+  return Py_BuildValue("{snsnsnsnsnsn}", "executables", (Py_ssize_t)s.executables, "runs", (Py_ssize_t)s.runs,
                        "recompiles", (Py_ssize_t)s.recompiles, "eager_calls", (Py_ssize_t)s.eager_calls, "groups",
-                       (Py_ssize_t)s.groups);
+                       (Py_ssize_t)s.groups, "code", (Py_ssize_t)s.code);
 }
 
 static PyObject *compiled_stats(PyObject *self, PyObject *Py_UNUSED(none)) { return dictionary(cnpy_held(self)); }

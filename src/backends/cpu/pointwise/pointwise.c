@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "backends/cpu/isa.h"
+#include "backends/cpu/jit/jit.h"
 #include "backends/cpu/walk/cast.h"
 #include "backends/cpu/walk/iter.h"
 #include "backends/cpu/walk/nontemporal.h"
@@ -34,6 +35,7 @@ typedef struct plan {
   const cn_call *c;
   const cni_program *p;
   const cni_pw_table *table;
+  cni_block_fn code;       /* all steps at once, or NULL */
   enum cni_compute class;  /* of all registers, where they have none of their own */
   bool checks_zero;        /* an integer division is among the steps */
   bool nontemporal;        /* results go past the caches */
@@ -133,10 +135,29 @@ typedef struct stack {
   const char *held[FEW];
 } stack;
 
+/* All steps at once, by what the compiler made of them. */
+static void run_code(const plan *pl, char *const *out, const int64_t *stride, const rooms *r, int64_t n,
+                     const outlook *next)
+{
+  const cni_program *p = pl->p;
+  void *y[CNI_MAX_RESULTS];
+  for (int k = 0; k < p->nout; k++) {
+    bool straight = !pl->store[k] && !pl->nontemporal && stride[k] == (class_of(pl, p->out[k]) == CNI_C_F32 ? 4 : 8);
+    y[k] = straight ? out[k] : r->slots + (size_t)k * ROOM;
+  }
+  int fault = pl->code(y, r->value, n);
+  if (CNI_UNLIKELY(fault)) cni_pw_division_fault(pl->c, &p->steps[fault - 1]);
+  for (int k = 0; k < p->nout && !fault; k++) store_block(pl, k, out[k], stride[k], y[k], n, next);
+}
+
 static void run_steps(const plan *pl, char *const *out, const int64_t *stride, const rooms *r, int64_t n,
                       const outlook *next)
 {
   const cni_program *p = pl->p;
+  if (pl->code) {
+    run_code(pl, out, stride, r, n, next);
+    return;
+  }
   const void **value = r->value;
   int first = p->nin + p->nconst;
   const uint8_t *classes = p->typed ? p->class + first : NULL;
@@ -172,16 +193,17 @@ static int64_t to_line(const char *dst, int64_t stride)
 static bool open_rooms(rooms *r, const plan *pl, stack *st, int64_t block)
 {
   const cni_program *p = pl->p;
-  size_t blocks = (size_t)(p->nin + p->nconst + p->nslots) * ROOM;
+  int nconst = pl->code ? 0 : p->nconst, nslots = pl->code ? p->nout : p->nslots; /* code has its own constants */
+  size_t blocks = (size_t)(p->nin + nconst + nslots) * ROOM;
   size_t registers = (size_t)(p->nin + p->nconst + p->nstep) * sizeof *r->value;
   bool small = blocks <= sizeof st->blocks && registers <= sizeof st->value && p->nin <= FEW;
   r->heap = small ? 0 : blocks + registers + (size_t)p->nin * sizeof *r->held;
   if (!(r->inputs = small ? st->blocks : cni_scratch_alloc(r->heap))) return false;
   r->consts = r->inputs + (size_t)p->nin * ROOM;
-  r->slots = r->consts + (size_t)p->nconst * ROOM;
+  r->slots = r->consts + (size_t)nconst * ROOM;
   r->value = small ? st->value : (const void **)(void *)(r->inputs + blocks);
   r->held = small ? st->held : (const char **)(void *)(r->inputs + blocks + registers);
-  for (int i = 0; i < p->nconst; i++) {
+  for (int i = 0; i < nconst; i++) {
     r->value[p->nin + i] = r->consts + (size_t)i * ROOM;
     cni_pw_splat(r->consts + (size_t)i * ROOM, cni_compute_dtype(class_of(pl, p->nin + i)), pl->consts[i], block);
   }
@@ -570,6 +592,7 @@ static void make_plan(plan *pl, const cn_call *c)
 static int check_loops(plan *pl, const cn_call *c)
 {
   const cni_program *p = pl->p;
+  pl->code = p->typed ? cni_jit_find(p) : NULL;
   bool narrow = p->typed || pl->class == CNI_C_F32;
   pl->checks_zero = false;
   for (int i = 0; p->typed && i < p->nin + p->nconst; i++) narrow &= p->class[i] == CNI_C_F32;
