@@ -99,6 +99,9 @@ CN_API int cn_graph_output_at(cn_graph_value *value, const cn_graph *graph, size
 CN_API int cn_graph_state_at(cn_graph_value *value, const cn_graph *graph, size_t i);
 /* Bytes that the last run's memory plan needed for values between nodes, and what it would be without reuse. */
 CN_API void cn_graph_memory(const cn_graph *graph, size_t *planned, size_t *unplanned);
+/* What no plan for that order of nodes could do without: the bytes of values, and of what kernels take while they run,
+ * that are needed at once at the fullest moment. */
+CN_API size_t cn_graph_memory_least(const cn_graph *graph);
 /* As text that cn_graph_parse reads back. Owned: cn_string_free. */
 CN_API CN_MUST_USE char *cn_graph_to_string(const cn_graph *graph);
 /* A graph from its text. Its states are not bound yet. Owned; NULL with the error set. */

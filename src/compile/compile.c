@@ -348,7 +348,11 @@ static void put_graph(cn_text *t, const char *title, const cn_graph *g, size_t g
 {
   char *text = g ? cn_graph_to_string(g) : NULL;
   if (!text) return;
-  cn_text_putf(t, "%s: %zu nodes, %zu of them groups\n%s", title, cn_graph_nodes(g), groups, text);
+  size_t planned;
+  cn_graph_memory(g, &planned, NULL);
+  cn_text_putf(t, "%s: %zu nodes, %zu of them groups", title, cn_graph_nodes(g), groups);
+  if (planned) cn_text_putf(t, "; %zu bytes of memory, of which %zu at once", planned, cn_graph_memory_least(g));
+  cn_text_putf(t, "\n%s", text);
   cn_string_free(text);
 }
 

@@ -41,6 +41,7 @@ typedef struct cni_layout {
   _Atomic int32_t refs;
   _Atomic bool settled; /* what kernels take is known, and has room in it */
   size_t total;         /* bytes of the block */
+  size_t least;         /* ... that no other layout could do without: what lives at the fullest moment */
   size_t *offsets;      /* per value */
   size_t nvalues;
   cni_gap *gaps;        /* per place in the order: the largest piece free there; empty: not on the CPU */

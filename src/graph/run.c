@@ -538,13 +538,25 @@ int cn_graph_run(cn_tensor **outputs, cn_graph *g, cn_tensor *const *inputs)
   return cni_graph_run_at(outputs, g, inputs, NULL);
 }
 
-void cn_graph_memory(const cn_graph *g, size_t *planned, size_t *unplanned)
+/* Of the newest layout of the graph's last plan; 0: there is none. */
+static void layout_sizes(size_t *total, size_t *least, const cn_graph *g)
 {
   cni_plan *p = g ? g->plan : NULL;
-  if (p && planned) {
-    pthread_mutex_lock(&p->lock);
-    *planned = p->layout->total;
-    pthread_mutex_unlock(&p->lock);
-  } else if (planned) *planned = 0;
-  if (unplanned) *unplanned = p ? p->unplanned : 0;
+  if (p) pthread_mutex_lock(&p->lock);
+  if (total) *total = p ? p->layout->total : 0;
+  if (least) *least = p ? p->layout->least : 0;
+  if (p) pthread_mutex_unlock(&p->lock);
+}
+
+void cn_graph_memory(const cn_graph *g, size_t *planned, size_t *unplanned)
+{
+  layout_sizes(planned, NULL, g);
+  if (unplanned) *unplanned = g && g->plan ? g->plan->unplanned : 0;
+}
+
+size_t cn_graph_memory_least(const cn_graph *g)
+{
+  size_t least;
+  layout_sizes(NULL, &least, g);
+  return least;
 }

@@ -1,10 +1,12 @@
-/* memplan.c: places values in one block by their lifetimes: largest first, each at the lowest offset where nothing
+/* memplan.c: places values in one block by their lifetimes: one after another, each at the lowest offset where nothing
  * that lives at the same time is. What kernels take while they run is placed like a value that lives at their node
- * alone.
+ * alone. No plan needs less than what lives at the fullest moment; several orders are tried until one needs no more.
  *
  * Place in the flow: plan.c, when the order of nodes and with it all lifetimes are known; work.c again, when it is
  * known what kernels take; context.c allocates the block. Invariant: offsets are multiples of 64; what lives at the
  * same time does not overlap in memory. */
+#include <string.h>
+
 #include "base/alloc.h"
 #include "graph/plan.h"
 
@@ -42,14 +44,51 @@ static void insert_sorted(const span *spans, size_t *placed, size_t n, size_t s)
   placed[i] = s;
 }
 
-/* Largest first. */
-static void by_size(const span *spans, size_t n, size_t *order)
+/* ---- orders in which spans are placed ---- */
+
+static int lifetime(const span *s) { return s->last - s->first + 1; }
+
+static bool is_larger(const span *a, const span *b) { return a->size > b->size; }
+static bool is_heavier(const span *a, const span *b)
+{
+  return (double)a->size * lifetime(a) > (double)b->size * lifetime(b);
+}
+static bool is_longer(const span *a, const span *b)
+{
+  return lifetime(a) != lifetime(b) ? lifetime(a) > lifetime(b) : a->size > b->size;
+}
+static bool is_earlier(const span *a, const span *b)
+{
+  return a->first != b->first ? a->first < b->first : a->size > b->size;
+}
+
+/* The largest first is near the least mostly, and goes first; chains of values that shrink or grow want another. */
+static bool (*const goes_before[])(const span *, const span *) = {is_larger, is_heavier, is_longer, is_earlier};
+enum { ORDERS = sizeof goes_before / sizeof *goes_before };
+
+static void sort(const span *spans, size_t n, size_t *order, bool (*before)(const span *, const span *))
 {
   for (size_t s = 0; s < n; s++) {
     size_t i = s;
-    for (; i > 0 && spans[order[i - 1]].size < spans[s].size; i--) order[i] = order[i - 1];
+    for (; i > 0 && before(&spans[s], &spans[order[i - 1]]); i--) order[i] = order[i - 1];
     order[i] = s;
   }
+}
+
+/* The fullest moment: bytes that live at once. room: for a number per place and two more. */
+static size_t least_needed(const span *spans, size_t n, size_t *room, size_t places)
+{
+  size_t now = 0, most = 0;
+  memset(room, 0, (places + 2) * sizeof *room);
+  for (size_t i = 0; i < n; i++) {
+    room[spans[i].first] += spans[i].size;
+    room[spans[i].last + 1] -= spans[i].size; /* below 0 and back: sums of unsigned numbers are right again */
+  }
+  for (size_t at = 0; at <= places; at++) {
+    now += room[at];
+    if (now > most) most = now;
+  }
+  return most;
 }
 
 static size_t collect(span *spans, const cni_planned *values, size_t n, const size_t *wants, size_t places)
@@ -60,6 +99,15 @@ static size_t collect(span *spans, const cni_planned *values, size_t n, const si
   for (size_t at = 0; wants && at < places; at++)
     if (wants[at]) spans[m++] = (span){rounded(wants[at]), 0, (int)at, (int)at, -1};
   return m;
+}
+
+/* The last moment at which one is needed. */
+static size_t last_place(const cni_planned *values, size_t n, size_t places)
+{
+  size_t last = places;
+  for (size_t v = 0; v < n; v++)
+    if (values[v].size && (size_t)values[v].last > last) last = (size_t)values[v].last;
+  return last;
 }
 
 /* Between values alone: what kernels were given is theirs, and so is what lies free around it. placed: sorted by
@@ -112,18 +160,27 @@ static void promote(const span *spans, size_t n, size_t *order, size_t total)
   order[0] = first;
 }
 
-/* Largest first is near the least that there can be; once it is known what kernels want, a few other orders are tried,
- * too. */
+/* Takes the layout that this order gives, if it is the best so far. */
+static size_t try_order(cni_layout *l, span *spans, size_t n, const size_t *order, size_t *placed)
+{
+  size_t total = place(spans, n, order, placed);
+  if (total < l->total) take_over(l, spans, n, placed, total);
+  return total;
+}
+
+/* known: it is said what kernels want. Until then one order is enough. */
 static void lay_out(cni_layout *l, span *spans, size_t n, size_t *order, size_t *placed, bool known)
 {
   enum { TRIES = 12, MANY = 2000 }; /* of spans: each try would take its time */
-  by_size(spans, n, order);
-  size_t total = place(spans, n, order, placed);
-  take_over(l, spans, n, placed, total);
-  for (int i = 0; known && n && n < MANY && i < TRIES; i++) {
-    promote(spans, n, order, total);
-    total = place(spans, n, order, placed);
-    if (total < l->total) take_over(l, spans, n, placed, total);
+  bool more = known && n < MANY;
+  l->total = SIZE_MAX;
+  for (int k = 0; !k || (more && k < ORDERS && l->total > l->least); k++) {
+    sort(spans, n, order, goes_before[k]);
+    size_t total = try_order(l, spans, n, order, placed);
+    for (int i = 0; more && i < TRIES && l->total > l->least; i++) {
+      promote(spans, n, order, total);
+      total = try_order(l, spans, n, order, placed);
+    }
   }
 }
 
@@ -143,15 +200,18 @@ cni_layout *cni_memplan(const cni_planned *values, size_t n, const size_t *wants
   atomic_init(&l->settled, wants || !places);
   l->nvalues = n;
   l->places = places;
-  size_t most = n + places + 1;
+  size_t most = n + places + 1, moments = last_place(values, n, places) + 2;
   span *spans = cni_alloc(most * sizeof *spans);
-  size_t *order = cni_alloc(2 * most * sizeof *order);
+  size_t *order = cni_alloc((2 * most + moments) * sizeof *order);
   bool done = (l->offsets = cni_alloc_zero(n * sizeof *l->offsets)) && spans && order &&
               (l->gaps = cni_alloc_zero(places * sizeof *l->gaps));
-  if (done)
-    lay_out(l, spans, collect(spans, values, n, wants, places), order, order + most, wants);
+  if (done) {
+    size_t count = collect(spans, values, n, wants, places);
+    l->least = least_needed(spans, count, order + 2 * most, moments - 2);
+    lay_out(l, spans, count, order, order + most, wants || !places);
+  }
   cni_free(spans, most * sizeof *spans);
-  cni_free(order, 2 * most * sizeof *order);
+  cni_free(order, (2 * most + moments) * sizeof *order);
   if (done) return l;
   cni_layout_release(l);
   return NULL;
