@@ -1,6 +1,6 @@
 /* test_plan_memory.c: networks of the zoo, inference and training steps: their memory plans take at most a twentieth
- * more than what lives at once at the fullest moment, which is what no plan can do without. With CAIRN_LONG all networks
- * of up to 100 million parameters. */
+ * more than what lives at once at the fullest moment, which is what no plan can do without. With CAIRN_LONG all
+ * networks of up to 100 million parameters. */
 #include <cairn/cairn.h>
 #include <cairn/compile.h>
 #include <cairn/zoo.h>
