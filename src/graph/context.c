@@ -26,6 +26,7 @@ static void free_nested(cni_context *c, const cni_plan *p)
 /* Lets go of the memory and the tensors over it. */
 static void leave_block(cni_context *c, const cni_plan *p)
 {
+  cni_ready_empty(c, p);
   for (size_t i = 0; c->now && i < c->nvalues; i++) {
     if (p->values[i].varies) continue;
     cni_tensor_release(c->now[i]);
@@ -47,6 +48,7 @@ static void free_one(cni_context *c, const cni_plan *p)
   cni_free(c->now, c->nvalues * sizeof *c->now);
   cni_free(c->held, c->nstates * sizeof *c->held);
   cni_free(c->wants, p->nnodes * sizeof *c->wants);
+  cni_free(c->ready, c->ready_bytes);
   cni_free(c, sizeof *c);
 }
 
@@ -166,6 +168,7 @@ static cni_context *make(cni_plan *p, const cn_graph *g)
   bool host = p->device == CN_CPU;
   if (c->held && host) c->wants = cni_alloc_zero(p->nnodes * sizeof *c->wants);
   bool done = c->held && (!p->store || c->prepared) && (!host || c->wants);
+  if (done && !p->executable) done = !cni_ready_new(c, p, g);
   if (done && !make_nested(c, p, g) && !take_block(c, p, g)) return c;
   free_one(c, p);
   return NULL;

@@ -156,6 +156,16 @@ cni_layout *cni_memplan(const cni_planned *values, size_t n, const size_t *wants
 void cni_layout_release(cni_layout *l);
 
 /* ---- context.c ---- */
+/* A node's call, made ready for all runs of a context (ready.c). */
+typedef struct cni_ready {
+  cn_call call;     /* but for random numbers */
+  cn_value *args;   /* ... its arguments, inputs and results, which lie behind all of the context's calls */
+  cn_tensor **in, **out;
+  cni_keep keep;
+  bool filled;      /* in, out and args have their tensors */
+  bool varies;      /* some are others in each run */
+} cni_ready;
+
 /* What one run has for itself. now: per value its tensor in this run; those that vary are set, and released, by the
  * run. */
 typedef struct cni_context {
@@ -172,6 +182,8 @@ typedef struct cni_context {
   uint64_t stamp;     /* of the weights that what steady nodes left here was made of; 0: nothing is here */
   struct cni_recorded *recorded; /* owned; NULL: none yet */
   cni_prepared_slot *prepared; /* per node; NULL: nothing is kept */
+  cni_ready *ready;   /* per node; NULL: the device takes the graph whole */
+  size_t ready_bytes; /* of all that is there */
   struct cni_nested_context *nested; /* one for each of the plan's nodes that hold graphs */
   size_t *wants;      /* per place in the order: bytes that the kernel there was seen to take while it ran (work.c) */
   bool is_short;      /* ... and the piece free there was too small for one */
@@ -195,6 +207,12 @@ cni_context *cni_context_renew(cni_plan *p, const cn_graph *g, cni_context *c);
 int cni_context_move(cni_plan *p, const cn_graph *g, cni_context *c);
 /* The memory of a value that is lent, for this run; owned. NULL with the error set. */
 cn_tensor *cni_context_lend(const cni_context *c, const cni_plan *p, int value);
+
+/* ---- ready.c ---- */
+int cni_ready_new(cni_context *c, const cni_plan *p, const cn_graph *g); /* 0 or CN_ERR_MEMORY */
+void cni_ready_empty(cni_context *c, const cni_plan *p);                 /* the tensors are to be filled in again */
+/* The tensors of this run; there: see cni_running, or NULL. */
+void cni_ready_fill(cni_ready *d, const cni_gnode *n, cn_tensor *const *now, cn_tensor *const *there);
 
 /* ---- work.c ---- */
 /* For the node there. */

@@ -96,36 +96,19 @@ static int run_decomposed(const cni_gnode *n, cn_call *c)
   if (n->draw >= 0) cn_random_set_state(seed, offset);
   if (!status) status = cn_err();
   for (int k = 0; k < c->nout && !status; k++) status = cni_copy_elements(planned[k], c->out[k]);
+  memcpy(c->out, planned, (size_t)c->nout * sizeof *planned);
   cni_scope_pop(depth);
   return status;
 }
 
-static cn_tensor *tensor_for(const running *r, int value)
-{
-  cn_tensor *there = CNI_UNLIKELY(r->there != NULL) ? r->there[value] : NULL;
-  return there ? there : r->now[value];
-}
-
-/* in: room for the node's inputs. */
-static int run_kernel(running *r, size_t node, cn_tensor **in)
+static int run_kernel(running *r, size_t node)
 {
   cn_state *st = cni_state();
   const cni_gnode *n = &r->g->nodes[node];
-  cn_tensor *out[CNI_MAX_RESULTS];
-  cn_value args[CN_MAX_ARGS];
-  cn_spec *spec = &r->plan->specs[r->plan->first_spec[node]];
-  for (int k = 0; k < n->nin; k++) in[k] = n->in[k] >= 0 ? tensor_for(r, n->in[k]) : NULL;
-  for (int k = 0; k < n->nout; k++) out[k] = r->now[n->out[k]];
-  memcpy(args, r->plan->args[node], (size_t)n->nargs * sizeof *args);
-  cni_fill_slots(n->info, args, in);
-  cn_call c = {.op = n->info->row, .args = args, .in = in, .out = out, .spec = spec, .nargs = n->nargs, .nin = n->nin,
-               .nout = n->nout, .device = out[0]->d.device, .compute = r->plan->compute[node],
-               .stream = CNI_UNLIKELY(st->nstreams) ? cni_memory.stream(out[0]->d.device) : NULL};
-  cni_keep keep;
-  if (r->context->prepared && r->plan->stays[node]) {
-    keep = (cni_keep){r->plan->store, &r->context->prepared[node], r->plan->stays[node]};
-    c.keep = &keep;
-  }
+  cni_ready *ready = &r->context->ready[node];
+  if (!ready->filled || ready->varies || CNI_UNLIKELY(r->there != NULL)) cni_ready_fill(ready, n, r->now, r->there);
+  cn_call c = ready->call;
+  if (CNI_UNLIKELY(st->nstreams)) c.stream = cni_memory.stream(c.device);
   if (n->draw >= 0) {
     c.seed = r->seed;
     c.offset = (r->random ? 0 : r->base) + r->plan->draws[n->draw];
@@ -137,36 +120,26 @@ static int run_kernel(running *r, size_t node, cn_tensor **in)
   return cni_fail(CN_ERR_UNSUPPORTED, "%s: no implementation for this call on this device", n->info->name);
 }
 
-/* A node that holds graphs, or calls the host. in: room for its inputs. */
-static int run_control(running *r, size_t node, cn_tensor **in)
+/* A node that holds graphs, or calls the host. */
+static int run_control(running *r, size_t node)
 {
   const cni_gnode *n = &r->g->nodes[node];
-  size_t bytes = (size_t)n->nout * sizeof(cn_tensor *), i = 0;
-  cn_tensor **out = cni_alloc(bytes);
-  if (!out) return CN_ERR_MEMORY;
-  for (int k = 0; k < n->nin; k++) in[k] = n->in[k] >= 0 ? r->now[n->in[k]] : NULL;
-  for (int k = 0; k < n->nout; k++) out[k] = r->now[n->out[k]];
+  cni_ready *ready = &r->context->ready[node];
+  cni_ready_fill(ready, n, r->now, NULL);
+  size_t i = 0;
   while (i < r->plan->nnested && r->plan->nested[i].node != (int)node) i++;
   const uint64_t at[2] = {r->seed, r->base + (n->draw >= 0 ? r->plan->draws[n->draw] : 0)};
-  int status;
-  if (n->host) status = cni_host_run(n->host, in, n->nin, out);
-  else
-    status = cni_run_control(n, r->plan->args[node], &r->plan->nested[i], &r->context->nested[i], in, out, at);
-  cni_free(out, bytes);
-  return status;
+  if (n->host) return cni_host_run(n->host, ready->in, n->nin, ready->out);
+  return cni_run_control(n, r->plan->args[node], &r->plan->nested[i], &r->context->nested[i], ready->in, ready->out,
+                         at);
 }
 
 static int run_node(running *r, size_t node)
 {
   const cni_gnode *n = &r->g->nodes[node];
-  cn_tensor *room[CNI_FEW_INPUTS], **in = room;
   const cn_spec *spec = &r->plan->specs[r->plan->first_spec[node]];
-  size_t bytes = (size_t)n->nin * sizeof *in;
   if (spec->view_of >= 0) return make_view(r, n, spec);
-  if (CNI_UNLIKELY(n->nin > CNI_FEW_INPUTS) && !(in = cni_alloc(bytes))) return CN_ERR_MEMORY;
-  int status = CNI_UNLIKELY(n->nsubs || n->host) ? run_control(r, node, in) : run_kernel(r, node, in);
-  if (in != room) cni_free(in, bytes);
-  return status;
+  return CNI_UNLIKELY(n->nsubs || n->host) ? run_control(r, node) : run_kernel(r, node);
 }
 
 /* The device runs all nodes; what looks into results is made here. */
