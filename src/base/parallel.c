@@ -265,6 +265,14 @@ static int get_threads(int wanted)
   return n;
 }
 
+/* A few ranges for each thread even out cores of unequal speed; as many for each, where that makes them no less equal. */
+static int64_t pieces_of(int64_t n, int64_t most, int64_t threads)
+{
+  enum { EACH = 4 };
+  int64_t pieces = most < EACH * threads ? most : EACH * threads;
+  return pieces > threads && n >= EACH * pieces ? pieces - pieces % threads : pieces;
+}
+
 void cni_parallel_alone(bool alone) { inside = alone; }
 
 void cni_parallel_for(int64_t n, int64_t grain, cni_range_fn fn, void *payload)
@@ -279,10 +287,8 @@ void cni_parallel_for(int64_t n, int64_t grain, cni_range_fn fn, void *payload)
     return;
   }
   int got = get_threads(threads);
-  /* A few ranges per thread even out cores of unequal speed. */
-  int64_t pieces = got == 1 ? 1 : most < 4 * threads ? most : 4 * threads;
-  job j = {.fn = fn, .payload = payload, .n = n, .pieces = pieces, .error_taken = ATOMIC_FLAG_INIT, .lent = cni_lent,
-           .parts = threads};
+  job j = {.fn = fn, .payload = payload, .n = n, .pieces = got == 1 ? 1 : pieces_of(n, most, threads),
+           .error_taken = ATOMIC_FLAG_INIT, .lent = cni_lent, .parts = threads};
   run_region(&j, got);
   cni_lent = j.lent; /* whichever of the threads came: as if all had */
   size_t all = cni_lent.used + cni_lent.beyond + atomic_load(&j.most) * (size_t)threads;

@@ -35,12 +35,6 @@ typedef struct cni_conv_planes {
 static inline int64_t cni_least(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t cni_parts(int64_t n, int64_t size) { return (n + size - 1) / size; }
 
-static inline int64_t cni_grain(double work, int64_t items, double enough)
-{
-  double need = enough * (double)items / (work > 1 ? work : 1);
-  return need < 1 ? 1 : need < (double)items ? (int64_t)need + 1 : items;
-}
-
 /* The grain for items of equal size: at least `grain`, and ranges that keep the threads equally long at work, as many
  * as that allows. */
 int64_t cni_even_grain(int64_t items, int64_t grain);
