@@ -24,7 +24,8 @@ enum {
   QUERIES = CNI_ATTENTION_QUERIES, /* of a block */
   KEYS = 256,
   TRANSPOSE_FROM = 16, /* queries: from here scores lie with the queries in the lanes */
-  GRAIN_WORK = 1 << 18 /* multiply-adds worth waking a thread for */
+  GRAIN_WORK = 1 << 18, /* multiply-adds worth waking a thread for */
+  ROW_COST = 8          /* of them for an element of a row that is read and cleared once */
 };
 
 typedef struct attention {
@@ -361,9 +362,21 @@ static void heads_range(int64_t begin, int64_t end, void *payload)
   keys_range(begin * t->key_blocks, end * t->key_blocks, (void *)(uintptr_t)t);
 }
 
+/* Clears as much of a gradient as rows [begin, end) are of all: gradients fill their memory, in whatever order. */
+static void clear_part(const attention *t, const cn_desc *d, int64_t begin, int64_t end)
+{
+  const int64_t rows = t->batch * t->heads * t->queries, each = d->numel / rows, rest = d->numel % rows;
+  const int64_t first = each * begin + rest * begin / rows, last = each * end + rest * end / rows;
+  memset((char *)d->data + first * t->size, 0, (size_t)((last - first) * t->size));
+}
+
+/* Items: rows of the result. The gradients, which blocks are added to, are cleared besides. */
 static void delta_range(int64_t begin, int64_t end, void *payload)
 {
   const attention *t = payload;
+  clear_part(t, &t->gq, begin, end);
+  clear_part(t, &t->gk, begin, end);
+  clear_part(t, &t->gv, begin, end);
   for (int64_t r = begin; r < end; r++) {
     int64_t i = r % t->queries, head = r / t->queries, b = head / t->heads, h = head % t->heads;
     double sum = t->loops->dot(row_at(t, &t->g, b, h, i), t->g.strides[3], row_at(t, &t->out, b, h, i),
@@ -385,7 +398,11 @@ static void run_backward(attention *t)
 {
   const int64_t key_heads = t->heads / t->groups, rows = t->batch * t->heads * t->queries;
   double unit = (double)least(QUERIES, t->queries) * (double)(t->width + t->value_width);
-  cni_parallel_for(rows, grain_of((double)t->value_width), delta_range, t);
+  if (rows == 0) { /* and no gradient comes to keys */
+    memset(t->gk.data, 0, (size_t)(t->gk.numel * t->size));
+    memset(t->gv.data, 0, (size_t)(t->gv.numel * t->size));
+  }
+  cni_parallel_for(rows, grain_of(ROW_COST * (double)t->value_width), delta_range, t);
   t->want_q = t->want_kv = true;
   if (t->batch * key_heads >= cn_num_threads()) {
     cni_parallel_for(t->batch * key_heads, grain_of(unit * (double)t->query_blocks * (double)t->keys),
@@ -562,11 +579,7 @@ static int backward_kernel(cn_call *c)
   if (!status) status = operand(&t.g, cn_desc_of(c->in[0]), dtype, &x);
   if (!status) status = operand(&t.out, cn_desc_of(c->in[4]), dtype, &x);
   if (!status) status = packed_operand(&t.lse, cn_desc_of(c->in[5]), dtype, &x);
-  for (int i = 0; !status && i < 3; i++) {
-    status = result(gradient[i], cn_desc_of(c->out[i]), dtype, &x);
-    /* They fill their memory, in whatever order. */
-    if (!status) memset(gradient[i]->data, 0, (size_t)(gradient[i]->numel * t.size));
-  }
+  for (int i = 0; !status && i < 3; i++) status = result(gradient[i], cn_desc_of(c->out[i]), dtype, &x);
   if (!status && !(t.delta = temporary(&x, (size_t)(t.batch * t.heads * t.queries * t.size))))
     status = CN_ERR_MEMORY;
   if (!status) {
