@@ -49,6 +49,7 @@ typedef struct plan {
   void *memory;
   size_t bytes;
   int64_t step; /* where threads share columns: this one */
+  int64_t cuts; /* ... in so many parts of the rows */
 } plan;
 
 static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -253,16 +254,38 @@ static void rows_range(int64_t begin, int64_t end, void *payload)
   }
 }
 
+/* Items: panels of columns, of each the parts of the rows. */
+static void each_part(const plan *p, int64_t begin, int64_t end, void (*fn)(const plan *p, int64_t s, area a))
+{
+  const int64_t rows = parts(p->batch, p->cuts);
+  for (int64_t item = begin; item < end; item++) {
+    int64_t panel = item / p->cuts, row = item % p->cuts * rows;
+    fn(p, p->step, (area){row, least(row + rows, p->batch), panel, panel + 1});
+  }
+}
+
 static void step_range(int64_t begin, int64_t end, void *payload)
 {
   const course *c = payload;
-  c->step(c->p, c->p->step, (area){0, c->p->batch, begin, end});
+  each_part(c->p, begin, end, c->step);
 }
 
 static void end_range(int64_t begin, int64_t end, void *payload)
 {
   const course *c = payload;
-  c->end(c->p, c->p->step, (area){0, c->p->batch, begin, end});
+  each_part(c->p, begin, end, c->end);
+}
+
+/* In how many parts rows are cut where threads share columns: so that the busiest has least to do. */
+static int64_t row_cuts(const plan *p, int64_t threads)
+{
+  enum { READING = 3 /* a panel of weights costs as much as so many rows */ };
+  int64_t best = 1, busiest = INT64_MAX;
+  for (int64_t cuts = 1; cuts <= threads && cuts * LEAST_ROWS <= p->batch; cuts++) {
+    int64_t cost = parts(p->panels * cuts, threads) * (parts(p->batch, cuts) + READING);
+    if (cost < busiest) busiest = cost, best = cuts;
+  }
+  return best;
 }
 
 /* Threads share the rows unless that gives each the whole of large weights to read, or too few rows. */
@@ -279,13 +302,14 @@ static void run(course *c)
     cni_parallel_for(p->batch, pieces > 1 ? parts(p->batch, pieces) : p->batch, rows_range, c);
     return;
   }
+  p->cuts = row_cuts(p, threads);
+  const int64_t items = p->panels * p->cuts;
   for (int64_t i = 0; i < p->steps; i++) {
     p->step = number(c, i);
     if (c->begin) c->begin(p, p->step, (area){0, p->batch, 0, p->panels});
-    cni_parallel_for(p->panels, parts(p->panels, threads), step_range, c);
+    cni_parallel_for(items, parts(items, threads), step_range, c);
     int64_t next = c->backward ? p->step - 1 : p->step + 1;
-    if (rows_at(p, next) < rows_at(p, p->step))
-      cni_parallel_for(p->panels, parts(p->panels, threads), end_range, c);
+    if (rows_at(p, next) < rows_at(p, p->step)) cni_parallel_for(items, parts(items, threads), end_range, c);
   }
 }
 
