@@ -1,8 +1,9 @@
 /* pattern.c: reads the patterns and replacements of rewrites (the language is described at cn_rewrite, ext/graph.h).
  *
  * Place in the flow: rewrite.c reads each row once per call, cn_rewrite_register reads rows to refuse bad ones early.
- * Invariant: a pattern that was read can be matched and its replacement be built: ops exist and have one result,
- * arguments are of the kind that the signature says, every name of the replacement is one of the pattern. */
+ * Invariant: a pattern that was read can be matched and its replacement be built: ops exist, and make no lists,
+ * arguments are of the kind that the signature says, every name of the replacement is one of the pattern, or a $name that
+ * the row's condition gives. */
 #include <cairn/ext/system.h>
 #include <ctype.h>
 #include <stdlib.h>
@@ -56,17 +57,19 @@ static char *keep(reading *r, const char *s, size_t n)
   return to;
 }
 
-static int name_term(reading *r, bool capture)
+static int name_term(reading *r, enum cni_term_kind kind)
 {
   cni_pattern *p = r->p;
+  const bool capture = kind == CNI_TERM_CAPTURE;
   size_t n = word_length(r->s);
-  int id = 0, t = add_term(r, capture ? CNI_TERM_CAPTURE : CNI_TERM_NAME);
+  int id = 0, t = add_term(r, kind);
   if (t < 0) return t;
   for (; id < p->nnames; id++)
     if (p->captures[id] == capture && strlen(p->name[id]) == n && !memcmp(p->name[id], r->s, n)) break;
   if (id == p->nnames) {
-    if (r->old_names) return bad(r, "a name that the pattern does not have");
+    if (r->old_names && !(capture && r->row->when)) return bad(r, "a name that the pattern does not have");
     if (!n || id == CNI_MOST_NAMES || !(p->name[id] = keep(r, r->s, n))) return bad(r, "a bad name, or too many");
+    p->given[id] = r->old_names;
     p->captures[p->nnames++] = capture;
   }
   r->s += n;
@@ -129,6 +132,7 @@ static int literal_term(reading *r)
   cn_value v;
   int t = add_term(r, CNI_TERM_LITERAL);
   if (t < 0) return t;
+  if (!r->old_names) r->p->term[t].near = eat(r, '~');
   int status = eat(r, '[') ? list_literal(r, &v) : eat(r, '\'') ? text_literal(r, &v) : number_literal(r, &v);
   if (status) return status;
   r->p->term[t].literal = v;
@@ -140,11 +144,11 @@ static int literal_term(reading *r)
 static int term(reading *r);
 
 /* Terms up to the closing bracket, as what is inside of t. */
-static int insides(reading *r, int t, char close)
+static int insides(reading *r, int t, char between, char close)
 {
   int last = -1, count = 0;
   while (!eat(r, close)) {
-    if (count++ && !eat(r, ',')) return bad(r, "a comma is missing");
+    if (count++ && !eat(r, between)) return bad(r, between == ',' ? "a comma is missing" : "a | is missing");
     int i = term(r);
     if (i < 0) return i;
     if (last < 0) r->p->term[t].inside = i;
@@ -158,7 +162,8 @@ static int insides(reading *r, int t, char close)
 static bool fits(const cni_param *p, const cni_term *t)
 {
   if (p->type != CNI_T_TENSOR)
-    return t->kind == CNI_TERM_LITERAL || t->kind == CNI_TERM_CAPTURE || t->kind == CNI_TERM_ANY;
+    return t->kind == CNI_TERM_LITERAL || t->kind == CNI_TERM_CAPTURE || t->kind == CNI_TERM_ANY ||
+           t->kind == CNI_TERM_NUMBER;
   if (t->kind == CNI_TERM_LITERAL) return !p->list && t->literal.tag != CN_V_INTS && t->literal.tag != CN_V_STR;
   return t->kind != CNI_TERM_CAPTURE && (t->kind == CNI_TERM_ANY || p->list == (t->kind == CNI_TERM_LIST));
 }
@@ -172,10 +177,12 @@ static int call_term(reading *r, size_t n)
   memcpy(name, r->s, n);
   name[n] = 0;
   const cni_opinfo *op = r->p->term[t].op = cni_op_by_name(name);
-  if (!op || op->nresults != 1 || op->list_result) return bad(r, "there is no such op, or it has several results");
+  if (!op || op->nresults < 1 || op->list_result) return bad(r, "there is no such op, or it makes no tensor");
   r->s += n;
+  r->p->term[t].maybe = eat(r, '?');
+  if (r->p->term[t].maybe && r->old_names) return bad(r, "'?' in a replacement");
   eat(r, '(');
-  int count = insides(r, t, ')');
+  int count = insides(r, t, ',', ')');
   if (count < 0) return count;
   if (count > op->nparams) return bad(r, "too many arguments");
   for (int i = count; i < op->nparams; i++)
@@ -185,36 +192,66 @@ static int call_term(reading *r, size_t n)
   return t;
 }
 
+/* A name; in a pattern what it stands for may follow. */
+static int value_term(reading *r)
+{
+  int t = name_term(r, CNI_TERM_NAME);
+  if (t < 0 || r->old_names || !eat(r, '=')) return t;
+  int inside = term(r);
+  if (inside < 0) return inside;
+  r->p->term[t].inside = inside;
+  enum cni_term_kind kind = r->p->term[inside].kind;
+  return kind == CNI_TERM_CALL || kind == CNI_TERM_EITHER ? t : bad(r, "a name for what is no call");
+}
+
+/* Terms between brackets. */
+static int bracket_term(reading *r, enum cni_term_kind kind)
+{
+  const bool list = kind == CNI_TERM_LIST;
+  int t = add_term(r, kind), count = t < 0 ? t : insides(r, t, list ? ',' : '|', list ? '}' : ')');
+  if (!list && !count) return bad(r, "nothing to choose from");
+  return count < 0 ? count : t;
+}
+
 static int term(reading *r)
 {
   cn_value v;
   while (*r->s == ' ') r->s++;
   size_t n = word_length(r->s);
-  if (eat(r, '$')) return name_term(r, true);
-  if (eat(r, '{')) {
-    int t = add_term(r, CNI_TERM_LIST), count = t < 0 ? t : insides(r, t, '}');
-    return count < 0 ? count : t;
-  }
+  if (eat(r, '$')) return name_term(r, CNI_TERM_CAPTURE);
+  if (eat(r, '#')) return name_term(r, CNI_TERM_NUMBER);
+  if (eat(r, '{')) return bracket_term(r, CNI_TERM_LIST);
+  if (!r->old_names && eat(r, '(')) return bracket_term(r, CNI_TERM_EITHER);
   if (n == 1 && *r->s == '_') {
     r->s++;
     return r->old_names ? bad(r, "'_' in a replacement") : add_term(r, CNI_TERM_ANY);
   }
-  if (n && r->s[n] == '(') return call_term(r, n);
+  if (n && (r->s[n] == '(' || (r->s[n] == '?' && r->s[n + 1] == '('))) return call_term(r, n);
   if (isalpha((unsigned char)*r->s) && word_literal(r, &v)) {
     int t = add_term(r, CNI_TERM_LITERAL);
     if (t >= 0) r->p->term[t].literal = v;
     return t;
   }
-  return isalpha((unsigned char)*r->s) ? name_term(r, false) : literal_term(r);
+  return isalpha((unsigned char)*r->s) ? value_term(r) : literal_term(r);
+}
+
+/* One call, or a choice of calls. */
+static bool is_root(const cni_pattern *p, int t)
+{
+  if (p->term[t].kind != CNI_TERM_EITHER) return p->term[t].kind == CNI_TERM_CALL && !p->term[t].maybe;
+  for (int i = p->term[t].inside; i >= 0; i = p->term[i].next)
+    if (!is_root(p, i)) return false;
+  return true;
 }
 
 int cni_pattern_read(cni_pattern *p, const cn_rewrite *row)
 {
   reading r = {.p = p, .row = row, .s = row->pattern ? row->pattern : ""};
   p->nterms = p->nnames = p->nints = p->ntext = 0;
+  memset(p->given, 0, sizeof p->given);
   if (!row->name || !row->pattern || !row->replacement) return bad(&r, "its text is missing");
   if ((p->pattern = term(&r)) < 0) return p->pattern;
-  if (*r.s || p->term[p->pattern].kind != CNI_TERM_CALL) return bad(&r, "a pattern is one call");
+  if (*r.s || !is_root(p, p->pattern)) return bad(&r, "a pattern is a call");
   r.s = row->replacement;
   r.old_names = true;
   if ((p->replacement = term(&r)) < 0) return p->replacement;

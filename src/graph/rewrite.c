@@ -1,139 +1,36 @@
-/* rewrite.c: the rewriter: looks at each node for a row whose pattern ends in it, and builds the replacement before it.
+/* rewrite.c: the rewriter: looks at each node for a row whose pattern ends in it (match.c), and builds the replacement
+ * before it.
  *
- * Place in the flow: passes/algebra.c applies cairn's rows and those of plugins; exporters and devices bring their own.
+ * Place in the flow: passes apply cairn's rows and those of plugins; exporters and
+ * devices bring their own.
  * Invariant: a value is replaced by one of its type, shape and memory order only; values that others read stay. */
 #include "rewrite.h"
 
-#include <math.h>
-#include <string.h>
-
 #include "base/alloc.h"
-#include "base/convert.h"
 #include "base/dtype.h"
 #include "base/log.h"
+#include "passes/fuse.h"
 #include "passes/passes.h"
 #include "tensor/tensor.h"
 
 enum { MOST_SWEEPS = 16 };
 
-struct cn_match {
-  const cni_pattern *p;
-  cn_graph *g;
-  int root;                                  /* the value to be replaced */
-  int value[CNI_MOST_NAMES];                 /* of a name; -2: none yet */
-  const cn_value *attribute[CNI_MOST_NAMES]; /* of a $name */
-};
-
-/* ---- comparing ---- */
-
-static bool is_number(const cn_value *v) { return v->tag == CN_V_INT || v->tag == CN_V_BOOL || v->tag == CN_V_FLOAT; }
-
-static double as_number(const cn_value *v) { return v->tag == CN_V_FLOAT ? v->u.f : (double)v->u.i; }
-
-/* To the bit: -0.0 is not 0, and a NaN is itself. */
-static bool same_number(double a, double b) { return !memcmp(&a, &b, sizeof a); }
-
-bool cni_same_value(const cn_value *a, const cn_value *b)
-{
-  if (is_number(a) && is_number(b) && a->tag != b->tag) return same_number(as_number(a), as_number(b));
-  if (a->tag != b->tag) return false;
-  switch (a->tag) {
-  case CN_V_INT:
-  case CN_V_BOOL: return a->u.i == b->u.i;
-  case CN_V_FLOAT: return same_number(a->u.f, b->u.f);
-  case CN_V_STR: return !strcmp(a->u.s, b->u.s);
-  case CN_V_INTS: return a->n == b->n && !memcmp(a->u.is, b->u.is, (size_t)a->n * sizeof *a->u.is);
-  case CN_V_FLOATS: return a->n == b->n && !memcmp(a->u.fs, b->u.fs, (size_t)a->n * sizeof *a->u.fs);
-  default: return a->n == b->n;
-  }
-}
-
-static bool is_literal(const cn_graph *g, int value, const cn_value *literal)
-{
-  if (literal->tag == CN_V_NONE || value < 0) return literal->tag == CN_V_NONE && value < 0;
-  const cni_gvalue *v = &g->values[value];
-  if (v->kind == CNI_VALUE_SCALAR && !v->expr)
-    return same_number(v->dtype == CN_F64 ? v->number : (double)v->integer, as_number(literal));
-  if (v->kind != CNI_VALUE_CONST || v->tensor->d.numel != 1 || v->device != CN_CPU) return false;
-  return same_number(cni_load_f64(v->tensor->d.data, 0, v->dtype), as_number(literal));
-}
-
-/* ---- matching ---- */
-
-static bool match_value(cn_match *m, int term, int value);
-
-static bool match_attribute(cn_match *m, int term, const cni_opinfo *op, int i, const cn_value *v)
-{
-  const cni_param *p = &op->params[i];
-  const cni_term *t = term < 0 ? NULL : &m->p->term[term];
-  cni_few room;
-  if (t && t->kind == CNI_TERM_ANY) return true;
-  if (t && t->kind == CNI_TERM_LITERAL) return cni_same_value(&t->literal, v);
-  if (t) { /* CAPTURE */
-    if (m->attribute[t->name]) return cni_same_value(m->attribute[t->name], v);
-    m->attribute[t->name] = v;
-    return true;
-  }
-  cn_value missing = p->def; /* in the form that a call has it */
-  return !(p->list && p->fixed && cni_fit_list(op, p, &missing, &room)) && cni_same_value(&missing, v);
-}
-
-static bool match_list(cn_match *m, int term, const int *in, int n)
-{
-  if (term < 0) return n == 0;
-  if (m->p->term[term].kind == CNI_TERM_ANY) return true;
-  int t = m->p->term[term].inside;
-  for (int k = 0; k < n; k++, t = m->p->term[t].next)
-    if (t < 0 || !match_value(m, t, in[k])) return false;
-  return t < 0;
-}
-
-static bool match_call(cn_match *m, const cni_term *t, int value)
-{
-  const cn_graph *g = m->g;
-  if (value < 0 || g->values[value].kind != CNI_VALUE_RESULT) return false;
-  const cni_gnode *n = &g->nodes[g->values[value].node];
-  if (n->info != t->op || n->draw >= 0 || n->syms.n) return false;
-  const int *in = n->in;
-  for (int i = 0, term = t->inside; i < n->nargs; i++) {
-    const cni_param *p = &n->info->params[i];
-    bool good;
-    if (p->type != CNI_T_TENSOR) good = match_attribute(m, term, n->info, i, &n->args[i]);
-    else if (p->list) {
-      good = match_list(m, term, in, n->args[i].n);
-      in += n->args[i].n;
-    } else {
-      good = term < 0 ? *in < 0 : match_value(m, term, *in);
-      in++;
-    }
-    if (!good) return false;
-    if (term >= 0) term = m->p->term[term].next;
-  }
-  return true;
-}
-
-static bool match_value(cn_match *m, int term, int value)
-{
-  const cni_term *t = &m->p->term[term];
-  switch (t->kind) {
-  case CNI_TERM_ANY: return true;
-  case CNI_TERM_LITERAL: return is_literal(m->g, value, &t->literal);
-  case CNI_TERM_CALL: return match_call(m, t, value);
-  case CNI_TERM_NAME:
-    if (m->value[t->name] == -2) m->value[t->name] = value;
-    return value >= 0 && m->value[t->name] == value;
-  default: return false;
-  }
-}
-
 /* ---- building ---- */
 
 static int build(const cn_match *m, int term);
 
-/* The argument of an attribute in a replacement. */
+/* The argument of an attribute in a replacement; none, where its name stands for nothing. */
 static cn_value attribute(const cn_match *m, const cni_term *t)
 {
-  return t->kind == CNI_TERM_CAPTURE ? *m->attribute[t->name] : t->literal;
+  if (t->kind == CNI_TERM_LITERAL) return t->literal;
+  if (t->kind == CNI_TERM_CAPTURE) {
+    const cn_value *v = m->bound.attribute[t->name];
+    return v ? *v : cn_v_none();
+  }
+  double number;
+  int value = m->bound.value[t->name];
+  if (!cni_value_number(&number, m->g, value)) return cn_v_none();
+  return cni_dtype_is_float(m->g->values[value].dtype) ? cn_v_float(number) : cn_v_int((int64_t)number);
 }
 
 /* Appends the value of a term, or of each of a list. */
@@ -143,7 +40,9 @@ static int build_inputs(const cn_match *m, int term, int *in, int n, int most)
   int t = list ? m->p->term[term].inside : term;
   while (t >= 0) {
     if (n == most) return cni_fail(CN_ERR_UNSUPPORTED, "rewrite: too many tensors in a call");
-    bool none = m->p->term[t].kind == CNI_TERM_LITERAL && m->p->term[t].literal.tag == CN_V_NONE;
+    const cni_term *one = &m->p->term[t];
+    bool none = one->kind == CNI_TERM_LITERAL && one->literal.tag == CN_V_NONE;
+    none |= one->kind == CNI_TERM_NAME && m->bound.value[one->name] < 0;
     int value = none ? -1 : build(m, t);
     if (value < 0 && !none) return value;
     in[n++] = value;
@@ -155,8 +54,8 @@ static int build_inputs(const cn_match *m, int term, int *in, int n, int most)
 static int build_call(const cn_match *m, const cni_term *t)
 {
   cn_value args[CN_MAX_ARGS];
-  int in[CNI_MOST_TERMS], n = 0, nargs = 0, out;
-  size_t nout = 1;
+  int in[CNI_MOST_TERMS], n = 0, nargs = 0, out[CNI_MAX_RESULTS];
+  size_t nout = CNI_MAX_RESULTS;
   for (int term = t->inside; term >= 0; term = m->p->term[term].next, nargs++) {
     const cni_param *p = &t->op->params[nargs];
     if (p->type != CNI_T_TENSOR) {
@@ -167,26 +66,31 @@ static int build_call(const cn_match *m, const cni_term *t)
     if ((n = build_inputs(m, term, in, n, CNI_MOST_TERMS)) < 0) return n;
     args[nargs] = p->list ? cn_v_tensors(NULL, (size_t)(n - before)) : cn_v_none();
   }
-  int node = cn_graph_add_node(&out, &nout, m->g, t->op->row, args, (size_t)nargs, in, (size_t)n);
-  return node < 0 ? node : out;
+  int node = cn_graph_add_node(out, &nout, m->g, t->op->row, args, (size_t)nargs, in, (size_t)n);
+  return node < 0 ? node : out[0];
 }
 
 static int build(const cn_match *m, int term)
 {
   const cni_term *t = &m->p->term[term];
-  if (t->kind == CNI_TERM_NAME) return m->value[t->name];
+  if (t->kind == CNI_TERM_NAME || t->kind == CNI_TERM_NUMBER) return m->bound.value[t->name];
   return t->kind == CNI_TERM_CALL ? build_call(m, t) : cn_graph_add_number(m->g, t->literal);
 }
 
 /* ---- applying ---- */
 
-/* Does the pattern fit what this value is made of, at any size it may have? */
-static bool matches(cn_match *m, const cn_rewrite *row, const cni_pattern *p, cn_graph *g, int value)
+/* Has the device a kernel for what takes the pattern's place? Formulas become part of programs. */
+static bool is_fast(const cni_pattern *p, cn_device device)
 {
-  *m = (cn_match){.p = p, .g = g, .root = value};
-  for (int i = 0; i < CNI_MOST_NAMES; i++) m->value[i] = -2;
-  return match_value(m, p->pattern, value) && (row->any_sizes || !g->types.v[value].varies) &&
-         (!row->when || row->when(m));
+  const cni_opinfo *op = p->term[p->replacement].op;
+  return !op || op->row->pointwise || cni_has_kernels(op, device);
+}
+
+/* Does the pattern fit what this value is made of, at any size it may have? */
+static bool matches(cn_match *m, const cn_rewrite *row, const cni_pattern *p, cn_graph *g, int value, bool whole)
+{
+  return (row->any_sizes || !g->types.v[value].varies) && cni_match(m, p, g, value) &&
+         (!whole || (cni_match_is_whole(m) && is_fast(p, g->values[value].device))) && (!row->when || row->when(m));
 }
 
 /* 1: applied; 0: not; negative: failed. */
@@ -208,7 +112,7 @@ static int apply(const cn_match *m, const cn_rewrite *row)
   return users < 0 ? users : users > 0;
 }
 
-static int sweep(cn_graph *g, const cn_rewrite *rows, const cni_pattern *patterns, size_t n)
+static int sweep(cn_graph *g, const cn_rewrite *rows, const cni_pattern *patterns, size_t n, bool whole)
 {
   int count = 0;
   for (size_t i = 0; i < g->nnodes; i++) {
@@ -216,7 +120,7 @@ static int sweep(cn_graph *g, const cn_rewrite *rows, const cni_pattern *pattern
     if (users < 0) return users;
     for (size_t k = 0; users > 0 && k < n; k++) {
       cn_match m;
-      if (!matches(&m, &rows[k], &patterns[k], g, value)) continue;
+      if (!matches(&m, &rows[k], &patterns[k], g, value, whole)) continue;
       int done = apply(&m, &rows[k]);
       if (done < 0) return done;
       i = (size_t)g->values[value].node; /* nodes were put before it */
@@ -227,7 +131,7 @@ static int sweep(cn_graph *g, const cn_rewrite *rows, const cni_pattern *pattern
   return count;
 }
 
-int cn_graph_rewrite(cn_graph *g, const cn_rewrite *rows, size_t n)
+int cni_graph_rewrite(cn_graph *g, const cn_rewrite *rows, size_t n, bool whole)
 {
   if (cn_err()) return cn_err();
   if (!g || (n && !rows)) return cni_fail(CN_ERR_TYPE, "graph_rewrite: the graph or the rows are NULL");
@@ -235,36 +139,15 @@ int cn_graph_rewrite(cn_graph *g, const cn_rewrite *rows, size_t n)
   int status = patterns ? CN_OK : CN_ERR_MEMORY, count = 0;
   for (size_t i = 0; i < n && !status; i++) status = cni_pattern_read(&patterns[i], &rows[i]);
   if (!status) status = cni_types_fill(&g->types, g);
-  for (int i = 0, now = 1; i < MOST_SWEEPS && now > 0 && !status; i++) {
-    now = sweep(g, rows, patterns, n);
+  for (int i = 0, now = 1; i < MOST_SWEEPS && now && !status; i++) {
+    now = sweep(g, rows, patterns, n, whole);
     if (now < 0) status = now;
     else count += now;
+    if (!status && (status = cni_pass_dead(g)) > 0) status = CN_OK; /* what was replaced reads nothing any more */
+    if (!status && now) status = cni_types_fill(&g->types, g);
   }
   cni_free(patterns, (n + 1) * sizeof *patterns);
-  if (!status) status = cni_pass_dead(g);
   return status < 0 ? status : count;
 }
 
-/* ---- what conditions ask ---- */
-
-static int find_name(const cn_match *m, const char *name, bool capture)
-{
-  for (int i = 0; i < m->p->nnames; i++)
-    if (m->p->captures[i] == capture && !strcmp(m->p->name[i], name)) return i;
-  return -1;
-}
-
-const cn_graph *cn_match_graph(const cn_match *m) { return m->g; }
-
-int cn_match_value(const cn_match *m, const char *name)
-{
-  if (!*name) return m->root;
-  int i = find_name(m, name, false);
-  return i < 0 ? CN_ERR_INDEX : m->value[i];
-}
-
-const cn_value *cn_match_attribute(const cn_match *m, const char *name)
-{
-  int i = find_name(m, *name == '$' ? name + 1 : name, true);
-  return i < 0 ? NULL : m->attribute[i];
-}
+int cn_graph_rewrite(cn_graph *g, const cn_rewrite *rows, size_t n) { return cni_graph_rewrite(g, rows, n, false); }

@@ -153,11 +153,15 @@ CN_API int cn_graph_replace(cn_graph *graph, int from, int to);
 typedef struct cn_match cn_match;
 /* A rewrite: where a part of a graph looks like the pattern, and the condition holds, the replacement takes its place.
  *
- *   pattern      a call of an op of one result: "neg(neg(x))". In the place of a tensor: another call, a name (the same
- *                name is the same value everywhere), a number (a scalar, or a constant of one element, of that value,
- *                -0.0 is not 0), "{x, y}" for a list, "none". In the place of an attribute: a literal, or $name. "_" is
- *                anything. Missing trailing arguments have their defaults.
- *   replacement  a name, or calls made of the pattern's names and literals.
+ *   pattern      a call of an op: "neg(neg(x))", or a choice of calls; of several results it is the first. In the place
+ *                of a tensor: another call, a name (the same name is the same value everywhere), "c = sub(x, y)" for a
+ *                name and what it is made by, a number (a scalar, or a constant of one element, of that value, -0.0 is
+ *                not 0; ~0.7: also what float32 makes of it), "#name" for any such number, "{x, y}" for a list, "none",
+ *                "(p | q)" for the first of these that fits, "cast?(x, _)" for cast(x, _) or x alone. In the place of an
+ *                attribute: a literal, or $name. "_" is anything. Missing trailing arguments have their defaults.
+ *                Operands of add, mul, maximum, minimum, eq, ne, logical_and and logical_or stand in either order.
+ *   replacement  a name, or calls made of the pattern's names and literals; #name also in the place of an
+ *                attribute. A name that nothing was found for is an absent tensor.
  *
  * What the replacement makes must have type, shape and memory order of what it replaces, or it is not taken. Inner
  * values of the pattern that others read stay. */
@@ -172,6 +176,10 @@ typedef struct cn_rewrite {
 CN_API const cn_graph *cn_match_graph(const cn_match *match);
 CN_API int cn_match_value(const cn_match *match, const char *name);            /* negative: there is none */
 CN_API const cn_value *cn_match_attribute(const cn_match *match, const char *name); /* NULL: there is none */
+CN_API bool cn_match_number(double *number, const cn_match *match, const char *name); /* of a #name; false: none */
+/* What a condition can give: the value of a $name that only the replacement has: a number, none, or integers, which are
+ * copied. false: there is no such name, or no room; the condition does not hold then. */
+CN_API bool cn_match_give(const cn_match *match, const char *name, cn_value value);
 
 /* Applies rows until none fits. Returns how often one did, or a negative status (a row that cannot be read is one). */
 CN_API int cn_graph_rewrite(cn_graph *graph, const cn_rewrite *rows, size_t n);
