@@ -11,6 +11,7 @@
 #include <cairn/kw.h>
 #include <math.h>
 
+#include "cost.h"
 #include "families.h"
 #include "shorthand.h"
 #include "table.h"
@@ -451,7 +452,7 @@ const cn_op cni_attention_ops[] = {
    .doc = "Attention of (B, H, L, E), (B, Hk, S, E) and (B, Hk, S, Ev) with H a multiple of Hk, and the logarithm of "
           "each query's sum of exponentials, (B, H, L). dropped: native_dropout of ones, (B, H, L, S), with dropout_p; "
           "draws: instead of it, where the numbers for that begin (reserve_draws).",
-   .infer = forward_infer, .vjp = forward_vjp, .decompose = forward_decompose,
+   .cost = cni_cost_attention, .infer = forward_infer, .vjp = forward_vjp, .decompose = forward_decompose,
    .needs = {[0] = SAVED, [1] = SAVED, [2] = SAVED, [3] = SAVED}},
   {.sig = "sdpa_backward(Tensor grad, Tensor query, Tensor key, Tensor value, Tensor output, Tensor lse, "
           "Tensor? attn_mask=None, Tensor? dropped=None, bool is_causal=False, *, float? scale=None, "
@@ -459,7 +460,8 @@ const cn_op cni_attention_ops[] = {
           "-> (Tensor grad_query, Tensor grad_key, Tensor grad_value) ; nn internal opt_draws",
    .doc = "Gradients of sdpa_forward's operands, given its results. Carries no gradient itself: where gradients of "
           "gradients are recorded, explicit formulas take its place.",
-   .flags = CN_OP_NO_GRAD, .infer = backward_infer, .decompose = backward_decompose},
+   .flags = CN_OP_NO_GRAD, .cost = cni_cost_attention_backward,
+   .infer = backward_infer, .decompose = backward_decompose},
 };
 /* clang-format on */
 CNI_FAMILY(attention);

@@ -8,6 +8,7 @@
 #include <cairn/ops.h>
 #include <math.h>
 
+#include "cost.h"
 #include "families.h"
 #include "infer.h"
 #include "norm.h"
@@ -322,33 +323,36 @@ const cn_op cni_batch_norm_ops[] = {
           "; tuple",
    .doc = "batch_norm with the statistics it used and, in training, the batch's unbiased variance. Changes nothing "
           "in place. Gradients flow through output only.",
-   .infer = batch_norm_infer, .vjp = batch_norm_vjp, .decompose = native_batch_norm_decompose,
+   .cost = cni_cost_norm, .infer = batch_norm_infer, .vjp = batch_norm_vjp, .decompose = native_batch_norm_decompose,
    .needs = {[0] = CN_IN(0) | CN_IN(1) | CN_OUT(1) | CN_OUT(2), [1] = CN_IN(0) | CN_IN(1) | CN_OUT(1) | CN_OUT(2)}},
   {.sig = "native_batch_norm_backward(Tensor grad_out, Tensor input, Tensor? weight, Tensor save_mean, "
           "Tensor save_invstd, bool training, int[] output_mask) "
           "-> (Tensor grad_input, Tensor grad_weight, Tensor grad_bias) ; internal tuple",
    .doc = "Gradients of native_batch_norm; those whose output_mask is 0 come back empty. Has no gradient of its own.",
-   .flags = CN_OP_NO_GRAD, .infer = batch_norm_backward_infer, .decompose = native_batch_norm_backward_decompose},
+   .flags = CN_OP_NO_GRAD, .cost = cni_cost_norm_backward,
+   .infer = batch_norm_backward_infer, .decompose = native_batch_norm_backward_decompose},
   {.sig = "batch_norm_stats(Tensor input, float eps) -> (Tensor save_mean, Tensor save_invstd, Tensor batch_var) "
           "; internal tuple",
    .doc = "The statistics of native_batch_norm in training. Has no gradient.",
-   .flags = CN_OP_NO_GRAD, .infer = stats_infer, .decompose = stats_decompose},
+   .flags = CN_OP_NO_GRAD, .cost = cni_cost_moments, .infer = stats_infer, .decompose = stats_decompose},
   {.sig = "batch_norm_apply(Tensor input, Tensor? weight, Tensor? bias, Tensor mean, Tensor var, Tensor? residual, "
           "float eps, bool inverted, bool relu) -> Tensor ; internal",
    .doc = "(x - mean) / sqrt(var + eps) per channel, * weight + bias, + residual, relu: what is given of it. inverted: "
           "var is 1 / sqrt(var + eps) already. Has no gradient.",
-   .flags = CN_OP_NO_GRAD, .infer = apply_infer, .decompose = apply_decompose},
+   .flags = CN_OP_NO_GRAD, .cost = cni_cost_affine, .infer = apply_infer, .decompose = apply_decompose},
   {.sig = "batch_norm_relu_backward(Tensor grad_out, Tensor input, Tensor? weight, Tensor? bias, Tensor save_mean, "
           "Tensor save_invstd, bool training, int[] output_mask) "
           "-> (Tensor grad_input, Tensor grad_weight, Tensor grad_bias) ; internal tuple",
    .doc = "Gradients of relu(native_batch_norm), as native_batch_norm_backward's. Has no gradient of its own.",
-   .flags = CN_OP_NO_GRAD, .infer = relu_backward_infer, .decompose = relu_backward_decompose},
+   .flags = CN_OP_NO_GRAD, .cost = cni_cost_norm_backward,
+   .infer = relu_backward_infer, .decompose = relu_backward_decompose},
   {.sig = "batch_norm_add_relu_backward(Tensor grad_out, Tensor other, Tensor result, Tensor input, Tensor? weight, "
           "Tensor save_mean, Tensor save_invstd, bool training, int[] output_mask) "
           "-> (Tensor grad_input, Tensor grad_weight, Tensor grad_bias, Tensor grad_sum) ; internal tuple",
    .doc = "grad_sum: grad_out + other where result is not below or at 0, else 0; the rest: what "
           "native_batch_norm_backward makes of that. Has no gradient of its own.",
-   .flags = CN_OP_NO_GRAD, .infer = add_relu_backward_infer, .decompose = add_relu_backward_decompose},
+   .flags = CN_OP_NO_GRAD, .cost = cni_cost_norm_backward,
+   .infer = add_relu_backward_infer, .decompose = add_relu_backward_decompose},
   {.sig = "instance_norm(Tensor input, Tensor? running_mean=None, Tensor? running_var=None, Tensor? weight=None, "
           "Tensor? bias=None, bool use_input_stats=True, float momentum=0.1, float eps=1e-5) -> Tensor ; nn",
    .doc = "Each channel of each sample normalised with its own mean and variance, then * weight + bias per channel.",

@@ -6,6 +6,7 @@
 #include <cairn/ext/parts.h>
 #include <cairn/kw.h>
 
+#include "cost.h"
 #include "families.h"
 #include "shorthand.h"
 #include "window.h"
@@ -290,19 +291,21 @@ const cn_op cni_conv_ops[] = {
    .doc = "Cross-correlation of images with kernels. input: (N, C, H, W) or (C, H, W), weight: (K, C / groups, kH, "
           "kW), bias: (K), result: (N, K, Hout, Wout) or (K, Hout, Wout), where Hout = floor((H + 2 * padding - "
           "dilation * (kH - 1) - 1) / stride) + 1. The result is channels-last in memory when input or weight is.",
-   .infer = conv2d_infer, .vjp = conv2d_vjp, .needs = {[0] = CN_IN(1), [1] = CN_IN(0)}},
+   .cost = cni_cost_conv, .infer = conv2d_infer, .vjp = conv2d_vjp, .needs = {[0] = CN_IN(1), [1] = CN_IN(0)}},
   {.sig = "conv2d_fused(Tensor input, Tensor weight, Tensor? bias, int[2] stride, int[2] padding, int[2] dilation, "
           "int groups, Tensor? residual, bool relu) -> Tensor ; internal",
    .doc = "conv2d, with residual added to its result, and the relu of that. Has no gradient.",
-   .flags = CN_OP_NO_GRAD, .infer = conv2d_fused_infer, .decompose = conv2d_fused_decompose},
+   .flags = CN_OP_NO_GRAD, .cost = cni_cost_conv, .infer = conv2d_fused_infer, .decompose = conv2d_fused_decompose},
   {.sig = "conv2d_grad_input(Tensor grad, Tensor weight, int[] input_size, int[2] stride, int[2] padding, "
           "int[2] dilation, int groups) -> Tensor ; nn group_conv2d internal",
    .doc = "The gradient of conv2d with respect to its input, given grad, that of its result. It is also the "
           "transposed convolution of grad by weight, with the size of the result said outright.",
+   .cost = cni_cost_conv_input,
    .infer = grad_input_infer, .vjp = grad_input_vjp, .needs = {[0] = CN_IN(1), [1] = CN_IN(0)}},
   {.sig = "conv2d_grad_weight(Tensor grad, Tensor input, int[] weight_size, int[2] stride, int[2] padding, "
           "int[2] dilation, int groups) -> Tensor ; nn group_conv2d internal",
    .doc = "The gradient of conv2d with respect to its weight, given grad, that of its result.",
+   .cost = cni_cost_conv_weight,
    .infer = grad_weight_infer, .vjp = grad_weight_vjp, .needs = {[0] = CN_IN(1), [1] = CN_IN(0)}},
 };
 /* clang-format on */

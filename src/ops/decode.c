@@ -9,6 +9,7 @@
 #include <math.h>
 
 #include "base/alloc.h"
+#include "cost.h"
 #include "families.h"
 #include "shorthand.h"
 
@@ -308,7 +309,7 @@ const cn_op cni_decode_ops[] = {
           "is added or by which it is multiplied (join: none, add, mul). norm: none, layer or rms, over the last "
           "dimension. steady: nothing that was queued just before writes to the weights, which a device may read "
           "early.",
-   .flags = CN_OP_NO_GRAD, .infer = linear_step_infer, .decompose = linear_step_decompose},
+   .flags = CN_OP_NO_GRAD, .cost = cni_cost_product, .infer = linear_step_infer, .decompose = linear_step_decompose},
   {.sig = "attend_step(Tensor keys, Tensor values, Tensor output, Tensor query, Tensor key, Tensor value, "
           "Tensor position, Tensor? cosines=None, Tensor? sines=None, *, float scale=1, bool steady=False) "
           "-> (Tensor new_keys, Tensor new_values, Tensor new_output) ; nn internal inplace",
@@ -316,7 +317,8 @@ const cn_op cni_decode_ops[] = {
           "attend to all up to there: output has its shape. With cosines and sines (L, D) query and key are turned "
           "first, by the row of their position; sines of the first half are negated. steady: nothing that was "
           "queued just before writes to caches and position, which a device may read early.",
-   .flags = CN_OP_NO_GRAD | CN_OP_ALIAS_SAFE, .infer = attend_step_infer, .decompose = attend_step_decompose},
+   .flags = CN_OP_NO_GRAD | CN_OP_ALIAS_SAFE, .cost = cni_cost_attend_step,
+   .infer = attend_step_infer, .decompose = attend_step_decompose},
   {.sig = "decoder_step(Tensor keys, Tensor values, Tensor output, Tensor input, Tensor position, Tensor? cosines, "
           "Tensor? sines, Tensor?[] weights, *, str norm=\"layer\", float eps=1e-05, str activation=\"gelu\", "
           "float[]? scales=None, bool steady=False) "
@@ -327,7 +329,8 @@ const cn_op cni_decode_ops[] = {
           "of what leads back, of the second norm, a gate, the layer to more columns, and the one back; any bias, and "
           "the gate, may be absent. With a gate, activation(gate) multiplies the other layer. scales: of scores, one a "
           "layer; without them 1 / sqrt(D). steady: as in linear_step and attend_step.",
-   .flags = CN_OP_NO_GRAD | CN_OP_ALIAS_SAFE, .infer = decoder_step_infer, .decompose = decoder_step_decompose},
+   .flags = CN_OP_NO_GRAD | CN_OP_ALIAS_SAFE, .cost = cni_cost_decoder_step,
+   .infer = decoder_step_infer, .decompose = decoder_step_decompose},
   {.sig = "choose_token(Tensor tokens, Tensor current, Tensor position, Tensor ended, Tensor scores, "
           "Tensor uniforms, *, int prompt=0, float temperature=1, int top_k=0, float top_p=1, float penalty=1, "
           "int stop=-1) -> (Tensor new_tokens, Tensor new_current, Tensor new_position, Tensor new_ended) "

@@ -7,6 +7,7 @@
 #include <cairn/kw.h>
 #include <math.h>
 
+#include "cost.h"
 #include "families.h"
 #include "linalg.h"
 
@@ -207,6 +208,7 @@ static int dist_decompose(cn_call *c)
 const cn_op cni_distance_ops[] = {
   {.sig = "cdist_forward(Tensor x1, Tensor x2, float p) -> Tensor ; internal grad_fn_CdistBackward0",
    .doc = "The p-norm of the difference of each row of x1 (..., P, M) and each of x2 (..., R, M): (..., P, R).",
+   .cost = cni_cost_distance,
    .infer = cdist_forward_infer, .vjp = cdist_forward_vjp, .decompose = cdist_forward_decompose,
    .needs = {[0] = CN_IN(0) | CN_IN(1) | CN_OUT(0), [1] = CN_IN(0) | CN_IN(1) | CN_OUT(0)}},
   {.sig = "cdist_backward(Tensor grad, Tensor x1, Tensor x2, Tensor cdist, float p) -> Tensor ; internal",

@@ -7,6 +7,7 @@
 #include <cairn/ext/parts.h>
 #include <cairn/kw.h>
 
+#include "cost.h"
 #include "families.h"
 #include "linalg.h"
 
@@ -213,15 +214,15 @@ const cn_op cni_fft_ops[] = {
    .doc = "The discrete Fourier transform of lines of pairs (..., n, 2) along n; scaling 0 is none, 1 divides by the "
           "root "
           "of n, 2 by n.",
-   .infer = lines_infer, .vjp = lines_vjp},
+   .cost = cni_cost_fft, .infer = lines_infer, .vjp = lines_vjp},
   {.sig = "fft_r2c(Tensor input, int scaling) -> Tensor ; internal",
    .doc = "The first n / 2 + 1 points of the transform of lines of real numbers (..., n), as pairs; scaling as in "
           "fft_c2c.",
-   .infer = rlines_infer, .vjp = rlines_vjp, .decompose = rlines_decompose},
+   .cost = cni_cost_rfft, .infer = rlines_infer, .vjp = rlines_vjp, .decompose = rlines_decompose},
   {.sig = "fft_c2r(Tensor input, int n, int scaling) -> Tensor ; internal",
    .doc = "Lines of n real numbers from the first n / 2 + 1 points of their transform, pairs (..., n / 2 + 1, 2); "
           "the imaginary parts of points that are their own mirror images count for nothing.",
-   .infer = irlines_infer, .vjp = irlines_vjp, .decompose = irlines_decompose},
+   .cost = cni_cost_irfft, .infer = irlines_infer, .vjp = irlines_vjp, .decompose = irlines_decompose},
   {.sig = "fft_fft(Tensor input, int? n=None, int dim=-1, str? norm=None) -> Tensor ; amp_f32_host",
    .doc = "The discrete Fourier transform along dim of pairs (..., 2), cut or filled up to n points. norm: "
           "'backward' (no "

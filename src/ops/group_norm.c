@@ -7,6 +7,7 @@
 #include <cairn/kw.h>
 #include <cairn/ops.h>
 
+#include "cost.h"
 #include "families.h"
 #include "infer.h"
 #include "norm.h"
@@ -177,14 +178,15 @@ const cn_op cni_group_norm_ops[] = {
           "-> (Tensor output, Tensor mean, Tensor rstd) ; internal tuple",
    .doc = "group_norm with its statistics (N, num_groups), float32 for smaller types. Gradients flow through output "
           "only.",
-   .infer = group_norm_infer, .vjp = group_norm_vjp, .decompose = native_group_norm_decompose,
+   .cost = cni_cost_norm, .infer = group_norm_infer, .vjp = group_norm_vjp, .decompose = native_group_norm_decompose,
    .needs = {[0] = CN_IN(0) | CN_IN(1) | CN_OUT(1) | CN_OUT(2), [1] = CN_IN(0) | CN_IN(1) | CN_OUT(1) | CN_OUT(2),
              [2] = CN_IN(0) | CN_IN(1) | CN_OUT(1) | CN_OUT(2)}},
   {.sig = "native_group_norm_backward(Tensor grad_out, Tensor input, Tensor mean, Tensor rstd, Tensor? weight, "
           "int num_groups, int[] output_mask) -> (Tensor grad_input, Tensor grad_weight, Tensor grad_bias) "
           "; internal tuple",
    .doc = "Gradients of native_group_norm; those whose output_mask is 0 come back empty. Has no gradient of its own.",
-   .flags = CN_OP_NO_GRAD, .infer = group_norm_backward_infer, .decompose = native_group_norm_backward_decompose},
+   .flags = CN_OP_NO_GRAD, .cost = cni_cost_norm_backward,
+   .infer = group_norm_backward_infer, .decompose = native_group_norm_backward_decompose},
 };
 /* clang-format on */
 CNI_FAMILY(group_norm);

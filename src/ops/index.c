@@ -7,6 +7,7 @@
 #include <cairn/ext/parts.h>
 #include <cairn/kw.h>
 
+#include "cost.h"
 #include "families.h"
 #include "shorthand.h"
 
@@ -391,7 +392,7 @@ static int take_along_dim_decompose(cn_call *c)
 const cn_op cni_index_ops[] = {
   {.sig = "gather(Tensor input, int dim, Tensor index) -> Tensor ; method",
    .doc = "Elements of input at index along dim; the result has index's shape.",
-   .infer = gather_infer, .vjp = gather_vjp, .needs = {[0] = CN_IN(1)}},
+   .cost = cni_cost_gather, .infer = gather_infer, .vjp = gather_vjp, .needs = {[0] = CN_IN(1)}},
   {.sig = "scatter(Tensor input, int dim, Tensor index, Tensor src) -> Tensor ; method inplace",
    .doc = "input with src (a tensor, or a number) written at index along dim. Of equal indices the last one wins.",
    .flags = CN_OP_ALIAS_SAFE, .infer = scatter_infer, .vjp = scatter_vjp, .needs = {[0] = CN_IN(1), [2] = CN_IN(1)}},
@@ -410,7 +411,7 @@ const cn_op cni_index_ops[] = {
    .flags = CN_OP_COMPOSITE, .decompose = scatter_reduce_decompose},
   {.sig = "index_select(Tensor input, int dim, Tensor index) -> Tensor ; method",
    .doc = "The slices of input along dim that the vector index lists.",
-   .infer = index_select_infer, .vjp = index_select_vjp, .needs = {[0] = CN_IN(1)}},
+   .cost = cni_cost_gather, .infer = index_select_infer, .vjp = index_select_vjp, .needs = {[0] = CN_IN(1)}},
   {.sig = "index_add(Tensor input, int dim, Tensor index, Tensor source, *, Scalar alpha=1) "
           "-> Tensor ; method inplace",
    .doc = "input with alpha times the slices of source added at index along dim; equal indices add up, in order.",
@@ -426,7 +427,7 @@ const cn_op cni_index_ops[] = {
   {.sig = "embedding(Tensor input, Tensor weight, int? padding_idx=None) -> Tensor ; nn",
    .doc = "The rows of weight that the integers of input name, in input's shape. The row padding_idx gets no "
           "gradient.",
-   .infer = embedding_infer, .vjp = embedding_vjp, .needs = {[1] = CN_IN(0)}},
+   .cost = cni_cost_embedding, .infer = embedding_infer, .vjp = embedding_vjp, .needs = {[1] = CN_IN(0)}},
   {.sig = "embedding_grad(Tensor grad, Tensor input, int num_weights, int? padding_idx=None) -> Tensor ; internal",
    .doc = "The gradient of embedding with respect to weight: rows of grad added up where input names them.",
    .infer = embedding_grad_infer, .vjp = embedding_grad_vjp, .needs = {[0] = CN_IN(1)}},

@@ -5,6 +5,7 @@
  * Place in the flow: apply -> infer -> a kernel, or, with masks, decompose -> nonzero -> the same op again.
  * Invariant: negative indices count from the end here (and only here); any other index outside its dim is an error.
  */
+#include "cost.h"
 #include "index_advanced.h"
 
 #include <cairn/kw.h>
@@ -286,6 +287,7 @@ const cn_op cni_index_advanced_ops[] = {
    .doc = "input[indices]: one index tensor per dimension, NULL for a whole one. Integer tensors broadcast together, "
           "negative ones count from the end; a bool mask takes as many dimensions as it has. The indices' dimensions "
           "stand where the first index was when the indices are neighbours, else in front.",
+   .cost = cni_cost_gather,
    .infer = index_infer, .vjp = index_vjp, .decompose = index_decompose, .needs = {[0] = INDICES}},
   {.sig = "index_put(Tensor input, Tensor?[] indices, Tensor values, bool accumulate=False) "
           "-> Tensor ; method inplace amp_wide_device",

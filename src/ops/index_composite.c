@@ -8,6 +8,7 @@
 #include <cairn/kw.h>
 #include <cairn/ops.h>
 
+#include "cost.h"
 #include "families.h"
 #include "shorthand.h"
 
@@ -201,6 +202,7 @@ const cn_op cni_index_composite_ops[] = {
    .flags = CN_OP_COMPOSITE, .decompose = nonzero_static_decompose},
   {.sig = "take(Tensor input, Tensor index) -> Tensor ; method",
    .doc = "The elements of the flattened input at these indices; negative ones count from the end. Of index's shape.",
+   .cost = cni_cost_gather,
    .infer = take_infer, .vjp = take_vjp, .decompose = take_decompose, .needs = {[0] = CN_IN(1)}},
   {.sig = "put(Tensor input, Tensor index, Tensor source, bool accumulate=False) -> Tensor ; method inplace",
    .doc = "input with source's elements written (or added) at these indices of it, flattened; negative ones count from "

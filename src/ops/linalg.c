@@ -6,6 +6,7 @@
  * others a batch. */
 #include <cairn/kw.h>
 
+#include "cost.h"
 #include "families.h"
 #include "linalg.h"
 
@@ -235,37 +236,41 @@ const cn_op cni_linalg_ops[] = {
           "grad_fn_LinalgSolveExBackward0",
    .doc = "X of A X = B, or of X A = B with left=False. A is square; B is a matrix or, where its shape is A's "
           "without the last dimension or it has one dimension, a vector. A singular A is an error.",
+   .cost = cni_cost_solve,
    .infer = solve_infer, .vjp = solve_vjp, .needs = {[0] = CN_IN(0) | CN_OUT(0), [1] = CN_IN(0)}},
   {.sig = "linalg_solve_ex(Tensor A, Tensor B, *, bool left=True, bool check_errors=False) -> (Tensor result, "
           "Tensor info) ; linalg amp_f32_host",
    .doc = "linalg_solve that reports a singular A in info: the place of the zero pivot, from 1, else 0. Its result is "
           "NaN then. check_errors makes it an error again.",
+   .cost = cni_cost_solve,
    .infer = solve_ex_infer, .vjp = solve_vjp, .needs = {[0] = CN_IN(0) | CN_OUT(0), [1] = CN_IN(0)}},
   {.sig = "linalg_solve_triangular(Tensor A, Tensor B, *, bool upper, bool left=True, bool unitriangular=False) "
           "-> Tensor ; linalg amp_f32_host",
    .doc = "X of A X = B, or of X A = B with left=False, for a triangular A: only that triangle is read, and with "
           "unitriangular its diagonal counts as ones.",
+   .cost = cni_cost_triangular,
    .infer = triangular_infer, .vjp = triangular_vjp, .needs = {[0] = CN_IN(0) | CN_OUT(0), [1] = CN_IN(0)}},
   {.sig = "linalg_inv(Tensor A) -> Tensor ; linalg amp_f32_host grad_fn_LinalgInvExBackward0",
    .doc = "Inverse of a square matrix or a batch of them. A singular one is an error.",
+   .cost = cni_cost_inverse,
    .infer = inv_infer, .vjp = inv_vjp, .decompose = inv_decompose, .needs = {[0] = CN_OUT(0)}},
   {.sig = "linalg_inv_ex(Tensor A, *, bool check_errors=False) -> (Tensor inverse, Tensor info) ; linalg amp_f32_host",
    .doc = "linalg_inv that reports a singular A in info: the place of the zero pivot, from 1, else 0. Its inverse is "
           "NaN "
           "then. check_errors makes it an error again.",
-   .infer = inv_ex_infer, .vjp = inv_vjp, .needs = {[0] = CN_OUT(0)}},
+   .cost = cni_cost_inverse, .infer = inv_ex_infer, .vjp = inv_vjp, .needs = {[0] = CN_OUT(0)}},
   {.sig = "linalg_det(Tensor A) -> Tensor ; linalg amp_f32_host",
    .doc = "Determinant of a square matrix or of each of a batch. The gradient of a singular one is nearly exact.",
-   .infer = det_infer, .vjp = det_vjp, .needs = {[0] = CN_IN(0)}},
+   .cost = cni_cost_lu, .infer = det_infer, .vjp = det_vjp, .needs = {[0] = CN_IN(0)}},
   {.sig = "linalg_cholesky(Tensor input, *, bool upper=False) -> Tensor ; linalg amp_f32_host",
    .doc = "The lower triangle L with L L^T = input, or U with U^T U = input for upper=True; only that triangle of "
           "input is read. A matrix that is not positive definite is an error.",
-   .infer = inv_infer, .vjp = cholesky_vjp, .needs = {[0] = CN_OUT(0)}},
+   .cost = cni_cost_cholesky, .infer = inv_infer, .vjp = cholesky_vjp, .needs = {[0] = CN_OUT(0)}},
   {.sig = "linalg_cholesky_ex(Tensor input, *, bool upper=False, bool check_errors=False) -> (Tensor L, Tensor info) "
           "; linalg amp_f32_host",
    .doc = "linalg_cholesky that reports a matrix that is not positive definite in info: the order of the first leading "
           "minor that is not, else 0. check_errors makes it an error again.",
-   .infer = inv_ex_infer, .vjp = cholesky_vjp, .needs = {[0] = CN_OUT(0)}},
+   .cost = cni_cost_cholesky, .infer = inv_ex_infer, .vjp = cholesky_vjp, .needs = {[0] = CN_OUT(0)}},
 };
 /* clang-format on */
 CNI_FAMILY(linalg);

@@ -5,6 +5,7 @@
  * decomposition is unique; equal singular values or eigenvalues make gradients of their vectors infinite or NaN. */
 #include <cairn/kw.h>
 
+#include "cost.h"
 #include "families.h"
 #include "linalg.h"
 
@@ -264,15 +265,15 @@ const cn_op cni_linalg_factor_ops[] = {
    .doc = "A = Q R, with orthonormal columns and an upper triangle. Q is (m, min(m, n)), or (m, m) with mode "
           "'complete'; "
           "mode 'r' gives R alone, and Q empty.",
-   .infer = qr_infer, .vjp = qr_vjp, .needs = {[0] = CN_OUT(0) | CN_OUT(1)}},
+   .cost = cni_cost_qr, .infer = qr_infer, .vjp = qr_vjp, .needs = {[0] = CN_OUT(0) | CN_OUT(1)}},
   {.sig = "linalg_svd(Tensor A, bool full_matrices=True) -> (Tensor U, Tensor S, Tensor Vh) ; linalg amp_f32_host",
    .doc = "A = U diag(S) Vh, with orthonormal columns of U and rows of Vh and falling S. U and Vh are square, or (m, "
           "k) and "
           "(k, n), k = min(m, n), without full_matrices. The largest element of each column of U is positive.",
-   .infer = svd_infer, .vjp = svd_vjp, .needs = {[0] = CN_OUT(0) | CN_OUT(1) | CN_OUT(2)}},
+   .cost = cni_cost_eigen, .infer = svd_infer, .vjp = svd_vjp, .needs = {[0] = CN_OUT(0) | CN_OUT(1) | CN_OUT(2)}},
   {.sig = "linalg_svdvals(Tensor A) -> Tensor ; linalg amp_f32_host",
    .doc = "The singular values of a matrix or of each of a batch, falling.",
-   .infer = svdvals_infer, .vjp = svdvals_vjp, .needs = {[0] = CN_IN(0)}},
+   .cost = cni_cost_eigenvalues, .infer = svdvals_infer, .vjp = svdvals_vjp, .needs = {[0] = CN_IN(0)}},
   {.sig = "svd(Tensor input, bool some=True, bool compute_uv=True) -> (Tensor U, Tensor S, Tensor V) ; method",
    .doc = "linalg_svd by its older name: V is not transposed, some=True asks for the smaller U and V. Without "
           "compute_uv "
@@ -281,12 +282,13 @@ const cn_op cni_linalg_factor_ops[] = {
   {.sig = "linalg_eigh(Tensor A, str UPLO='L') -> (Tensor eigenvalues, Tensor eigenvectors) ; linalg amp_f32_host",
    .doc = "A = Q diag(l) Q^T of a symmetric matrix, of which only the triangle UPLO is read: rising eigenvalues l, "
           "eigenvectors as columns of Q. The largest element of each is positive.",
-   .infer = eigh_infer, .vjp = eigh_vjp, .needs = {[0] = CN_OUT(0) | CN_OUT(1)}},
+   .cost = cni_cost_eigen, .infer = eigh_infer, .vjp = eigh_vjp, .needs = {[0] = CN_OUT(0) | CN_OUT(1)}},
   {.sig = "linalg_eigvalsh(Tensor A, str UPLO='L') -> Tensor ; linalg amp_f32_host",
    .doc = "The eigenvalues of a symmetric matrix, rising; only the triangle UPLO is read.",
-   .infer = eigvalsh_infer, .vjp = eigvalsh_vjp, .needs = {[0] = CN_IN(0)}},
+   .cost = cni_cost_eigenvalues, .infer = eigvalsh_infer, .vjp = eigvalsh_vjp, .needs = {[0] = CN_IN(0)}},
   {.sig = "linalg_matrix_exp(Tensor A) -> Tensor ; linalg amp_f32_host",
    .doc = "The exponential of square matrices, 1 + A + A A / 2 + ...; half-precision types are computed in float32.",
+   .cost = cni_cost_matrix_exp,
    .infer = exp_infer, .vjp = exp_vjp, .decompose = exp_decompose, .needs = {[0] = CN_IN(0)}},
   {.sig = "matrix_exp(Tensor input) -> Tensor ; method",
    .doc = "linalg_matrix_exp by its older name.",

@@ -8,6 +8,7 @@
 #include <cairn/kw.h>
 #include <math.h>
 
+#include "cost.h"
 #include "families.h"
 #include "linalg.h"
 
@@ -329,7 +330,7 @@ const cn_op cni_linalg_lu_ops[] = {
    .doc = "The LU decomposition of matrices, packed: U, and below its diagonal L, whose diagonal is ones. pivots: "
           "the row "
           "that each row changed places with, from 1. info: the place of the first zero pivot, else 0.",
-   .infer = lu_factor_infer, .vjp = lu_factor_vjp, .needs = {[0] = CN_OUT(0) | CN_OUT(1)}},
+   .cost = cni_cost_lu, .infer = lu_factor_infer, .vjp = lu_factor_vjp, .needs = {[0] = CN_OUT(0) | CN_OUT(1)}},
   {.sig = "linalg_lu_factor(Tensor A, *, bool pivot=True) -> (Tensor LU, Tensor pivots) ; linalg amp_f32_host",
    .doc = "linalg_lu_factor_ex with an error for a singular matrix.",
    .flags = CN_OP_COMPOSITE, .decompose = lu_factor_decompose},
@@ -353,6 +354,7 @@ const cn_op cni_linalg_lu_ops[] = {
    .flags = CN_OP_COMPOSITE, .decompose = old_lu_solve_decompose},
   {.sig = "linalg_slogdet(Tensor A) -> (Tensor sign, Tensor logabsdet) ; linalg amp_f32_host",
    .doc = "Sign and logarithm of the size of the determinant; of a singular matrix 0 and -inf.",
+   .cost = cni_cost_lu,
    .infer = slogdet_infer, .vjp = slogdet_vjp, .decompose = slogdet_decompose, .needs = {[0] = CN_IN(0)}},
   {.sig = "slogdet(Tensor input) -> (Tensor sign, Tensor logabsdet) ; method amp_f32_host",
    .doc = "linalg_slogdet by its older name.",

@@ -9,6 +9,7 @@
 #include <cairn/ext/parts.h>
 #include <cairn/kw.h>
 
+#include "cost.h"
 #include "families.h"
 #include "infer.h"
 #include "loss.h"
@@ -308,7 +309,8 @@ const cn_op cni_linear_cross_entropy_ops[] = {
    .doc = "linear_cross_entropy of input (N, n) and classes (N), some rows at a time, each row's loss times each (N), "
           "and the gradients of a 'sum' (those whose wanted is 0 come back empty) with what 'mean' multiplies them by. "
           "Classes' weights are float64. Gradients flow through loss only, to input, linear_weight and linear_bias.",
-   .version = 2, .infer = part_infer, .vjp = part_vjp, .decompose = part_decompose,
+   .version = 2, .cost = cni_cost_linear_cross_entropy, .infer = part_infer, .vjp = part_vjp,
+   .decompose = part_decompose,
    .needs = {[X] = READS | CN_OUT(DX) | CN_OUT(SHARE), [W] = READS | CN_OUT(DW) | CN_OUT(SHARE),
              [BIAS] = READS | CN_OUT(DB) | CN_OUT(SHARE)}},
   {.sig = "linear_cross_entropy(Tensor input, Tensor linear_weight, Tensor target, *, Tensor? linear_bias=None, "

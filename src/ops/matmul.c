@@ -7,6 +7,7 @@
 #include <cairn/kw.h>
 #include <math.h>
 
+#include "cost.h"
 #include "families.h"
 #include "shorthand.h"
 
@@ -415,15 +416,18 @@ static int matmul_decompose(cn_call *c)
 const cn_op cni_matmul_ops[] = {
   {.sig = "mm(Tensor input, Tensor mat2) -> Tensor ; method group_matmul amp_low",
    .doc = "Product of two matrices: (m, k) x (k, n) gives (m, n).",
+   .cost = cni_cost_product,
    .infer = mm_infer, .vjp = mm_vjp, .decompose = mm_decompose, .needs = {[0] = CN_IN(1), [1] = CN_IN(0)}},
   {.sig = "bmm(Tensor input, Tensor mat2) -> Tensor ; method group_matmul amp_low",
    .doc = "Products of a batch of matrices: (B, m, k) x (B, k, n) gives (B, m, n).",
-   .infer = bmm_infer, .vjp = bmm_vjp, .needs = {[0] = CN_IN(1), [1] = CN_IN(0)}},
+   .cost = cni_cost_product, .infer = bmm_infer, .vjp = bmm_vjp, .needs = {[0] = CN_IN(1), [1] = CN_IN(0)}},
   {.sig = "mm_dtype(Tensor input, Tensor mat2, dtype out_dtype) -> Tensor ; method overload_mm",
    .doc = "mm with sums and result in a wider type: int32 of int8 and uint8, float32 of float16 and bfloat16.",
+   .cost = cni_cost_product,
    .infer = mm_dtype_infer, .vjp = wide_vjp, .decompose = wide_decompose, .needs = {[0] = CN_IN(1), [1] = CN_IN(0)}},
   {.sig = "bmm_dtype(Tensor input, Tensor mat2, dtype out_dtype) -> Tensor ; method overload_bmm",
    .doc = "bmm with sums and result in a wider type, as mm_dtype has it.",
+   .cost = cni_cost_product,
    .infer = bmm_dtype_infer, .vjp = wide_vjp, .decompose = wide_decompose, .needs = {[0] = CN_IN(1), [1] = CN_IN(0)}},
   {.sig = "int_mm(Tensor input, Tensor mat2) -> Tensor ; alias__int_mm",
    .doc = "Product of two int8 matrices with sums and result in int32.",
@@ -431,26 +435,28 @@ const cn_op cni_matmul_ops[] = {
   {.sig = "addmm(Tensor input, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) "
           "-> Tensor ; method inplace group_matmul amp_low",
    .doc = "beta * input + alpha * (mat1 x mat2); input is broadcast to (m, n). With beta 0 input is not looked at.",
+   .cost = cni_cost_addmm,
    .infer = addmm_infer, .vjp = addmm_vjp, .decompose = addmm_decompose, .needs = {[1] = CN_IN(2), [2] = CN_IN(1)}},
   {.sig = "baddbmm(Tensor input, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) "
           "-> Tensor ; method inplace group_matmul amp_low",
    .doc = "beta * input + alpha * bmm(batch1, batch2); input is broadcast to (B, m, n). With beta 0 it is not looked "
           "at.",
-   .infer = baddbmm_infer, .vjp = baddbmm_vjp, .decompose = baddbmm_decompose,
+   .cost = cni_cost_addmm, .infer = baddbmm_infer, .vjp = baddbmm_vjp, .decompose = baddbmm_decompose,
    .needs = {[1] = CN_IN(2), [2] = CN_IN(1)}},
   {.sig = "linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor ; nn group_matmul amp_low "
           "grad_fn_AddmmBackward0",
    .doc = "input x weight^T + bias: (..., k) with weight (n, k) and bias (n) gives (..., n).",
-   .infer = linear_infer, .vjp = linear_vjp, .decompose = linear_decompose,
+   .cost = cni_cost_product, .infer = linear_infer, .vjp = linear_vjp, .decompose = linear_decompose,
    .needs = {[0] = CN_IN(1), [1] = CN_IN(0)}},
   {.sig = "linear_gelu(Tensor input, Tensor weight, Tensor bias, bool keep) -> (Tensor output, Tensor pre) "
           "; internal tuple",
    .doc = "gelu, in its tanh form, of linear, and linear's result, or nothing without keep: graphs are rewritten to it "
           "where a device's product does both.",
-   .flags = CN_OP_NO_GRAD, .infer = linear_gelu_infer, .decompose = linear_gelu_decompose},
+   .flags = CN_OP_NO_GRAD, .cost = cni_cost_product, .infer = linear_gelu_infer, .decompose = linear_gelu_decompose},
   {.sig = "mm_gelu_backward(Tensor input, Tensor mat2, Tensor pre) -> Tensor ; internal",
    .doc = "mm times the slope of gelu, in its tanh form, at pre: what linear_gelu is to gelu's gradient.",
-   .flags = CN_OP_NO_GRAD, .infer = mm_gelu_backward_infer, .decompose = mm_gelu_backward_decompose},
+   .flags = CN_OP_NO_GRAD, .cost = cni_cost_product,
+   .infer = mm_gelu_backward_infer, .decompose = mm_gelu_backward_decompose},
   {.sig = "mv(Tensor input, Tensor vec) -> Tensor ; method amp_low_device grad_fn",
    .doc = "Product of a matrix and a vector: (m, k) x (k) gives (m).",
    .flags = CN_OP_COMPOSITE, .decompose = mv_decompose},

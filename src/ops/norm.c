@@ -9,6 +9,7 @@
 #include <cairn/ops.h>
 #include <math.h>
 
+#include "cost.h"
 #include "families.h"
 #include "infer.h"
 #include "norm.h"
@@ -375,14 +376,15 @@ const cn_op cni_norm_ops[] = {
   {.sig = "native_layer_norm(Tensor input, int[] normalized_shape, Tensor? weight, Tensor? bias, float eps) "
           "-> (Tensor output, Tensor mean, Tensor rstd) ; tuple",
    .doc = "layer_norm with its statistics (float32 for smaller types). Gradients flow through output only.",
-   .infer = layer_norm_infer, .vjp = layer_norm_vjp, .decompose = native_layer_norm_decompose,
+   .cost = cni_cost_norm, .infer = layer_norm_infer, .vjp = layer_norm_vjp, .decompose = native_layer_norm_decompose,
    .needs = {[0] = CN_IN(0) | CN_IN(1) | CN_OUT(1) | CN_OUT(2), [1] = CN_IN(0) | CN_IN(1) | CN_OUT(1) | CN_OUT(2)}},
   {.sig = "native_layer_norm_backward(Tensor grad_out, Tensor input, int[] normalized_shape, Tensor mean, "
           "Tensor rstd, Tensor? weight, int[] output_mask) "
           "-> (Tensor grad_input, Tensor grad_weight, Tensor grad_bias) ; internal tuple",
    .doc = "Gradients of native_layer_norm; those whose output_mask is 0 come back empty. Has no gradient of its own: "
           "layer_norm writes its gradient with plain ops where that is asked for.",
-   .flags = CN_OP_NO_GRAD, .infer = layer_norm_backward_infer, .decompose = layer_norm_backward_decompose},
+   .flags = CN_OP_NO_GRAD, .cost = cni_cost_norm_backward,
+   .infer = layer_norm_backward_infer, .decompose = layer_norm_backward_decompose},
   {.sig = "rms_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor ; nn "
           "amp_f32_device",
    .doc = "x / sqrt(mean(x^2) + eps) over the last dimensions, then * weight. eps None: the type's own epsilon "
@@ -391,23 +393,25 @@ const cn_op cni_norm_ops[] = {
   {.sig = "native_rms_norm(Tensor input, int[] normalized_shape, Tensor? weight, float eps) "
           "-> (Tensor output, Tensor rstd) ; internal tuple",
    .doc = "rms_norm with 1 / the root mean square. Gradients flow through output only.",
-   .infer = rms_norm_infer, .vjp = rms_norm_vjp, .decompose = native_rms_norm_decompose,
+   .cost = cni_cost_norm, .infer = rms_norm_infer, .vjp = rms_norm_vjp, .decompose = native_rms_norm_decompose,
    .needs = {[0] = CN_IN(0) | CN_IN(1) | CN_OUT(1), [1] = CN_IN(0) | CN_IN(1) | CN_OUT(1)}},
   {.sig = "native_rms_norm_backward(Tensor grad_out, Tensor input, int[] normalized_shape, Tensor rstd, "
           "Tensor? weight, int[] output_mask) -> (Tensor grad_input, Tensor grad_weight) ; internal tuple",
    .doc = "Gradients of native_rms_norm; those whose output_mask is 0 come back empty. Has no gradient of its own.",
-   .flags = CN_OP_NO_GRAD, .infer = rms_norm_backward_infer, .decompose = rms_norm_backward_decompose},
+   .flags = CN_OP_NO_GRAD, .cost = cni_cost_norm_backward,
+   .infer = rms_norm_backward_infer, .decompose = rms_norm_backward_decompose},
   {.sig = "add_norm(Tensor input, Tensor? other, int[] normalized_shape, Tensor? weight, Tensor? bias, float eps, "
           "bool centered, dtype dtype) -> (Tensor output, Tensor sum, Tensor mean, Tensor rstd) ; internal tuple",
    .doc = "native_layer_norm (centered) or native_rms_norm of sum = input + other, and its result in dtype: graphs are "
           "rewritten to it where a device does all of that in one pass. Empty: sum without other, mean of RMS norm.",
-   .flags = CN_OP_NO_GRAD, .infer = add_norm_infer, .decompose = add_norm_decompose},
+   .flags = CN_OP_NO_GRAD, .cost = cni_cost_norm, .infer = add_norm_infer, .decompose = add_norm_decompose},
   {.sig = "add_norm_backward(Tensor grad_out, Tensor input, int[] normalized_shape, Tensor? mean, Tensor rstd, "
           "Tensor? weight, Tensor? other, int[] output_mask, dtype dtype) "
           "-> (Tensor grad_input, Tensor low, Tensor grad_weight, Tensor grad_bias) ; internal tuple",
    .doc = "Gradients of native_layer_norm, or of native_rms_norm where mean is None: other is added to grad_input, and "
           "low is that sum in dtype. Results whose output_mask is 0 come back empty.",
-   .flags = CN_OP_NO_GRAD, .infer = add_norm_backward_infer, .decompose = add_norm_backward_decompose},
+   .flags = CN_OP_NO_GRAD, .cost = cni_cost_norm_backward,
+   .infer = add_norm_backward_infer, .decompose = add_norm_backward_decompose},
   {.sig = "local_response_norm(Tensor input, int size, float alpha=1e-4, float beta=0.75, float k=1.0) -> Tensor ; nn",
    .doc = "Divides each element by (k + alpha * m) to the power of beta, where m is the mean of the squares of `size` "
           "neighbouring channels. input: (N, C, ...).",

@@ -5,6 +5,7 @@
 #include <cairn/kw.h>
 #include <cairn/ops.h>
 
+#include "cost.h"
 #include "families.h"
 #include "reduce.h"
 
@@ -200,19 +201,20 @@ static int kthvalue_vjp(cn_vjp *v) { return cni_picked_one_vjp(v, 2); }
 const cn_op cni_order_ops[] = {
   {.sig = "cumsum(Tensor input, int dim, *, dtype? dtype=None) -> Tensor ; method inplace amp_f32_device",
    .doc = "Running sum along a dimension. Integers and bool add up in int64.",
-   .infer = scan_infer, .vjp = cumsum_vjp},
+   .cost = cni_cost_reduce, .infer = scan_infer, .vjp = cumsum_vjp},
   {.sig = "cumprod(Tensor input, int dim, *, dtype? dtype=None) -> Tensor ; method inplace amp_f32_device",
    .doc = "Running product along a dimension. Integers and bool multiply in int64. The gradient is right at zeros; "
           "so are higher ones along dimensions of at most 1024 elements.",
-   .infer = scan_infer, .vjp = cumprod_vjp, .needs = {[0] = CN_IN(0) | CN_OUT(0)}},
+   .cost = cni_cost_reduce, .infer = scan_infer, .vjp = cumprod_vjp, .needs = {[0] = CN_IN(0) | CN_OUT(0)}},
   {.sig = "cummax(Tensor input, int dim) -> (Tensor values, Tensor indices) ; method",
    .doc = "Largest element so far along a dimension, and its index (the last among equals).",
-   .infer = cummax_infer, .vjp = cummax_vjp, .needs = {[0] = CN_OUT(1)}},
+   .cost = cni_cost_reduce, .infer = cummax_infer, .vjp = cummax_vjp, .needs = {[0] = CN_OUT(1)}},
   {.sig = "cummin(Tensor input, int dim) -> (Tensor values, Tensor indices) ; method",
    .doc = "Smallest element so far along a dimension, and its index (the last among equals).",
-   .infer = cummax_infer, .vjp = cummax_vjp, .needs = {[0] = CN_OUT(1)}},
+   .cost = cni_cost_reduce, .infer = cummax_infer, .vjp = cummax_vjp, .needs = {[0] = CN_OUT(1)}},
   {.sig = "logcumsumexp(Tensor input, int dim) -> Tensor ; method",
    .doc = "Logarithm of the running sum of exponentials along a dimension, without overflow.",
+   .cost = cni_cost_softmax,
    .infer = logcumsumexp_infer, .vjp = logcumsumexp_vjp, .needs = {[0] = CN_IN(0) | CN_OUT(0)}},
   {.sig = "sort(Tensor input, int dim=-1, bool descending=False, *, bool stable=False) "
           "-> (Tensor values, Tensor indices) ; method",

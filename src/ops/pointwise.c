@@ -3,6 +3,7 @@
  *
  * Place in the flow: apply -> cni_pointwise_infer -> a backend's one kernel for "pointwise", which asks
  * cni_program_of. Invariant: no pointwise op has code of its own here or in any backend. */
+#include "cost.h"
 #include "pointwise.h"
 
 #include <cairn/ops.h>
@@ -407,7 +408,7 @@ int cni_pointwise_vjp(cn_vjp *v)
 const cn_op cni_pointwise_ops[] = {
   {.sig = "pointwise(Tensor[] inputs, str program, float[] consts) -> Tensor[] ; grad_fn_MulBackward0",
    .doc = "Runs a pointwise program over broadcast inputs in one pass; what gradients of pointwise ops are made of.",
-   .flags = CN_OP_ALIAS_SAFE, .infer = program_infer, .vjp = cni_pointwise_vjp},
+   .flags = CN_OP_ALIAS_SAFE, .cost = cni_cost_pointwise, .infer = program_infer, .vjp = cni_pointwise_vjp},
 /* more: the tags at the end of the line, if any */
 #define ROW(name, kind, operands, more) \
   CNI_POINTWISE_ROW(#name "(" operands ") -> Tensor ; method inplace " more, NULL, &pw_##name, FLAGS_##kind),

@@ -6,6 +6,7 @@
 #include <cairn/ext/parts.h>
 #include <cairn/kw.h>
 
+#include "cost.h"
 #include "families.h"
 #include "shorthand.h"
 #include "window.h"
@@ -302,7 +303,7 @@ const cn_op cni_pool_ops[] = {
           "int[2] dilation=1, bool ceil_mode=False) -> (Tensor output, Tensor indices) ; nn "
           "grad_fn_MaxPool2DWithIndicesBackward0 tuple",
    .doc = "max_pool2d, and where in its image (row * W + column) each largest element was.",
-   .infer = max_infer, .vjp = max_vjp, .needs = {[0] = CN_OUT(1)}},
+   .cost = cni_cost_window, .infer = max_infer, .vjp = max_vjp, .needs = {[0] = CN_OUT(1)}},
   {.sig = "max_pool2d_backward(Tensor grad, Tensor indices, int[] input_size, int[]? windows=None) -> Tensor "
           "; nn internal",
    .doc = "The gradient of max_pool2d: grad added up at the indices in images of input_size. windows: kernel_size, "
@@ -313,11 +314,11 @@ const cn_op cni_pool_ops[] = {
    .doc = "The mean of each window of an image (N, C, H, W) or (C, H, W). stride None means kernel_size. Padding "
           "counts as zeros, and in the number of elements unless count_include_pad is false; divisor_override "
           "replaces that number.",
-   .infer = avg_infer, .vjp = avg_vjp},
+   .cost = cni_cost_window, .infer = avg_infer, .vjp = avg_vjp},
   {.sig = "avg_pool2d_backward(Tensor grad, int[] input_size, int[2] kernel_size, int[2] stride, int[2] padding, "
           "bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor ; nn internal",
    .doc = "The gradient of avg_pool2d: each element of grad spread evenly over its window.",
-   .infer = avg_backward_infer, .vjp = avg_backward_vjp},
+   .cost = cni_cost_window_backward, .infer = avg_backward_infer, .vjp = avg_backward_vjp},
   {.sig = "adaptive_avg_pool2d(Tensor input, int[2] output_size) -> Tensor ; nn grad_fn_AdaptiveAvgPool2DBackward0",
    .doc = "The means of output_size windows that cover an image (N, C, H, W) or (C, H, W): window i of n goes from "
           "floor(i * H / n) to ceil((i + 1) * H / n).",

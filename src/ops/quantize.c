@@ -8,6 +8,7 @@
 #include <cairn/kw.h>
 
 #include "base/dtype.h"
+#include "cost.h"
 #include "families.h"
 #include "shorthand.h"
 
@@ -272,7 +273,8 @@ const cn_op cni_quantize_ops[] = {
           "plus bias, rounded once to out_dtype (that of input). scale_a and scale_b are float32: one number each, or "
           "(m, 1) and (1, n). scale_result multiplies results that are 8-bit floats, and is not looked at otherwise. "
           "use_fast_accum: devices may add up with fewer bits. Fastest where mat2 lies by columns.",
-   .flags = CN_OP_NO_GRAD | CN_OP_ANY_DTYPE, .infer = scaled_mm_infer, .decompose = scaled_mm_decompose},
+   .flags = CN_OP_NO_GRAD | CN_OP_ANY_DTYPE, .cost = cni_cost_product,
+   .infer = scaled_mm_infer, .decompose = scaled_mm_decompose},
 };
 /* clang-format on */
 CNI_FAMILY(quantize);

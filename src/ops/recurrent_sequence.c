@@ -9,6 +9,7 @@
 #include <cairn/kw.h>
 
 #include "base/alloc.h"
+#include "cost.h"
 #include "families.h"
 #include "recurrent.h"
 #include "shorthand.h"
@@ -558,7 +559,7 @@ const cn_op cni_recurrent_sequence_ops[] = {
           "(T, B, n); w_ih: (gates H, n), w_hh: (gates H, H), b_ih and b_hh: (gates H); h0, and of an LSTM c0: (B, H). "
           "With batch_sizes input is (N, n), the rows of each step after those of the step before. Gives the states "
           "after each step and after the last; with keep also what a gradient reads.",
-   .infer = sequence_infer, .vjp = sequence_vjp, .decompose = sequence_decompose,
+   .cost = cni_cost_recurrent, .infer = sequence_infer, .vjp = sequence_vjp, .decompose = sequence_decompose,
    .needs = {SAVED, SAVED, SAVED, SAVED, SAVED, SAVED, SAVED}},
   {.sig = "recurrent_sequence_grad(Tensor w_hh, Tensor h0, Tensor output, Tensor saved, Tensor? c0, Tensor? g_output, "
           "Tensor? g_h, Tensor? g_c, str mode, bool reverse=False, int[]? batch_sizes=None) "
@@ -566,7 +567,7 @@ const cn_op cni_recurrent_sequence_ops[] = {
    .doc = "Gradients of recurrent_sequence's operands but the weights, given its results; g_hidden: of what a GRU adds "
           "to given. Carries no gradient itself: where gradients of gradients are recorded, explicit formulas take its "
           "place.",
-   .flags = CN_OP_NO_GRAD, .infer = grad_infer, .decompose = grad_decompose},
+   .flags = CN_OP_NO_GRAD, .cost = cni_cost_recurrent_grad, .infer = grad_infer, .decompose = grad_decompose},
 };
 /* clang-format on */
 CNI_FAMILY(recurrent_sequence);

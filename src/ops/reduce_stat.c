@@ -8,6 +8,7 @@
 #include <cairn/ops.h>
 #include <math.h>
 
+#include "cost.h"
 #include "families.h"
 #include "reduce.h"
 
@@ -243,22 +244,26 @@ static int renorm_decompose(cn_call *c)
 const cn_op cni_reduce_stat_ops[] = {
   {.sig = "var(Tensor input, int[]? dim=None, *, Scalar correction=1, bool keepdim=False) -> Tensor ; method",
    .doc = "Variance of all elements, or along the dimensions listed: squared deviations over count - correction.",
-   .infer = var_infer, .vjp = var_vjp, .decompose = var_decompose, .needs = {[0] = CN_IN(0)}},
+   .cost = cni_cost_moments, .infer = var_infer, .vjp = var_vjp, .decompose = var_decompose, .needs = {[0] = CN_IN(0)}},
   {.sig = "std(Tensor input, int[]? dim=None, *, Scalar correction=1, bool keepdim=False) -> Tensor ; method",
    .doc = "Square root of the variance. Where it is 0 its gradient is taken as 0.",
+   .cost = cni_cost_moments,
    .infer = var_infer, .vjp = std_vjp, .decompose = std_decompose, .needs = {[0] = CN_IN(0) | CN_OUT(0)}},
   {.sig = "var_mean(Tensor input, int[]? dim=None, *, Scalar correction=1, bool keepdim=False) "
           "-> (Tensor var, Tensor mean) ; tuple",
    .doc = "Variance and mean.",
+   .cost = cni_cost_moments,
    .infer = var_infer, .vjp = var_mean_vjp, .decompose = var_decompose, .needs = {[0] = CN_IN(0)}},
   {.sig = "std_mean(Tensor input, int[]? dim=None, *, Scalar correction=1, bool keepdim=False) "
           "-> (Tensor std, Tensor mean) ; tuple",
    .doc = "Standard deviation and mean.",
+   .cost = cni_cost_moments,
    .infer = var_infer, .vjp = std_mean_vjp, .decompose = std_decompose, .needs = {[0] = CN_IN(0) | CN_OUT(0)}},
   {.sig = "linalg_vector_norm(Tensor input, Scalar ord=2, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) "
           "-> Tensor ; linalg amp_f32",
    .doc = "Norm of order ord: (sum |x|^ord)^(1/ord); the number of non-zeros for 0, the largest or smallest |x| for "
           "inf and -inf.",
+   .cost = cni_cost_reduce,
    .infer = norm_infer, .vjp = norm_vjp, .decompose = norm_decompose, .needs = {[0] = CN_IN(0) | CN_OUT(0)}},
   {.sig = "norm(Tensor input, Scalar p=2, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) "
           "-> Tensor ; method amp_f32_device",

@@ -7,6 +7,7 @@
 #include <cairn/kw.h>
 #include <cairn/ops.h>
 
+#include "cost.h"
 #include "families.h"
 #include "reduce.h"
 #include "shorthand.h"
@@ -159,10 +160,12 @@ const cn_op cni_softmax_ops[] = {
   {.sig = "softmax(Tensor input, int dim, *, dtype? dtype=None) -> Tensor "
           "; method nn alias_special_softmax amp_f32_device",
    .doc = "exp(x) divided by its sum along a dimension.",
+   .cost = cni_cost_softmax,
    .infer = softmax_infer, .vjp = softmax_vjp, .decompose = softmax_decompose, .needs = {[0] = CN_OUT(0)}},
   {.sig = "log_softmax(Tensor input, int dim, *, dtype? dtype=None) -> Tensor "
           "; method nn alias_special_log_softmax amp_f32_device",
    .doc = "Logarithm of softmax, exact where softmax would be 0.",
+   .cost = cni_cost_softmax,
    .infer = softmax_infer, .vjp = log_softmax_vjp, .decompose = log_softmax_decompose, .needs = {[0] = CN_OUT(0)}},
   {.sig = "softmin(Tensor input, int dim, *, dtype? dtype=None) -> Tensor ; nn amp_f32_device",
    .doc = "softmax of -x.",
@@ -170,14 +173,15 @@ const cn_op cni_softmax_ops[] = {
   {.sig = "softmax_backward(Tensor grad_output, Tensor output, int dim) -> Tensor ; internal",
    .doc = "Gradient of softmax from its result. Has no gradient of its own: softmax writes its gradient with plain "
           "ops where that is asked for.",
-   .flags = CN_OP_NO_GRAD, .infer = backward_infer, .decompose = softmax_backward_decompose},
+   .flags = CN_OP_NO_GRAD, .cost = cni_cost_softmax, .infer = backward_infer, .decompose = softmax_backward_decompose},
   {.sig = "log_softmax_backward(Tensor grad_output, Tensor output, int dim) -> Tensor ; internal",
    .doc = "Gradient of log_softmax from its result. Has no gradient of its own, as softmax_backward.",
-   .flags = CN_OP_NO_GRAD, .infer = backward_infer, .decompose = log_softmax_backward_decompose},
+   .flags = CN_OP_NO_GRAD, .cost = cni_cost_softmax,
+   .infer = backward_infer, .decompose = log_softmax_backward_decompose},
   {.sig = "logsumexp(Tensor input, int[] dim, bool keepdim=False) -> Tensor ; method alias_special_logsumexp "
           "amp_f32_device",
    .doc = "log(sum(exp(x))) along the dimensions, without overflow. Integers become floats.",
-   .infer = logsumexp_infer, .vjp = logsumexp_vjp, .decompose = logsumexp_decompose,
+   .cost = cni_cost_softmax, .infer = logsumexp_infer, .vjp = logsumexp_vjp, .decompose = logsumexp_decompose,
    .needs = {[0] = CN_IN(0) | CN_OUT(0)}},
 };
 /* clang-format on */

@@ -9,6 +9,7 @@
 typedef struct making {
   picture *p;
   const cn_graph *g;
+  const cn_cost *costs; /* per node */
   int depth;
   int root;            /* the group that what is in no scope is drawn in */
   int *group;          /* per scope: its group; -1: it is none, or not yet one */
@@ -18,48 +19,11 @@ typedef struct making {
 
 /* ---- what things cost ---- */
 
-/* Products of matrices: multiply-adds per element of the result. */
-static const struct rule {
-  const char *op;
-  int input, dim; /* the length of the sums: that size of that input; -1: all of it but its first */
-} rules[] = {
-  {"linear", 0, -1}, {"matmul", 0, -1}, {"mm", 0, 1},      {"bmm", 0, 2},           {"addmm", 1, 1},
-  {"baddbmm", 1, 2}, {"mv", 0, 1},      {"dot", 0, 0},     {"linear_relu", 0, -1},
-};
-
 static double numel(const cn_value_info *v)
 {
   double n = 1;
   for (int i = 0; i < v->ndim; i++) n *= (double)v->shape[i];
   return n;
-}
-
-static double value_bytes(const cn_graph *g, int value)
-{
-  cn_value_info v = {sizeof v};
-  if (value < 0 || cn_graph_value_at(&v, g, value) || v.kind == CN_VALUE_SCALAR) return 0;
-  return numel(&v) * (double)cn_dtype_size((cn_dtype)v.dtype);
-}
-
-/* Multiply-adds of a node: of products, convolutions and attention; other ops are counted by what they move. */
-static double node_work(const cn_graph *g, const cn_graph_node *n)
-{
-  cn_value_info out = {sizeof out}, in = {sizeof in}, w = {sizeof w};
-  if (cn_graph_value_at(&out, g, n->out[0])) return 0;
-  for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
-    if (strcmp(rules[i].op, n->name) || cn_graph_value_at(&in, g, n->in[rules[i].input])) continue;
-    int dim = rules[i].dim < 0 ? in.ndim - 1 : rules[i].dim;
-    return dim >= 0 && dim < in.ndim ? numel(&out) * (double)in.shape[dim] : 0;
-  }
-  if (!strncmp(n->name, "conv", 4) && n->nin > 1 && n->in[1] >= 0 && !cn_graph_value_at(&w, g, n->in[1]) &&
-      !cn_graph_value_at(&in, g, n->in[0]) && w.ndim > 2 && w.shape[0] > 0) {
-    bool turned = strstr(n->name, "transpose") != NULL;
-    return numel(turned ? &in : &out) * numel(&w) / (double)w.shape[0];
-  }
-  if (!strcmp(n->name, "scaled_dot_product_attention") && !cn_graph_value_at(&in, g, n->in[0]) &&
-      !cn_graph_value_at(&w, g, n->in[1]) && w.ndim > 1) /* (..., L, E) with (..., S, E), and again with the values */
-    return (numel(&in) + numel(&out)) * (double)w.shape[w.ndim - 2];
-  return 0;
 }
 
 double picture_share(const picture *p, const picture_box *b)
@@ -242,12 +206,10 @@ static int add_node(making *m, int i)
   int at = status ? status : box_of(m, &n);
   if (at < 0) return at;
   picture_box *b = &m->p->boxes[at];
-  b->work += node_work(m->g, &n);
-  for (int k = 0; k < n.nout; k++) b->bytes += value_bytes(m->g, n.out[k]);
-  for (int k = 0; k < n.nin; k++) {
-    b->bytes += value_bytes(m->g, n.in[k]);
+  b->work += m->costs[i].products / 2;
+  b->bytes += m->costs[i].read + m->costs[i].written;
+  for (int k = 0; k < n.nin; k++)
     if (b->kind == BOX_OP && n.in[k] >= 0) add_detail(m, b, n.in[k]);
-  }
   for (int k = 0; k < n.nin && !status; k++) status = add_line(m, n.in[k], at);
   for (int k = 0; k < n.nout; k++) m->maker[n.out[k]] = at;
   return status;
@@ -255,8 +217,12 @@ static int add_node(making *m, int i)
 
 static int draw(making *m)
 {
-  int status = CN_OK;
-  for (int i = 0; i < (int)cn_graph_nodes(m->g) && !status; i++) status = add_node(m, i);
+  size_t n = cn_graph_nodes(m->g), bytes = (n + 1) * sizeof(cn_cost);
+  cn_cost *costs = cn_alloc(bytes);
+  int status = costs ? cn_graph_costs(costs, m->g) : CN_ERR_MEMORY;
+  m->costs = costs;
+  for (size_t i = 0; i < n && !status; i++) status = add_node(m, (int)i);
+  cn_free(costs, bytes);
   return status;
 }
 

@@ -88,6 +88,9 @@ typedef struct cn_graph_gradient {
 CN_API size_t cn_graph_values(const cn_graph *graph); /* how many; nodes, inputs, outputs, states: see graph.h */
 CN_API int cn_graph_value_at(cn_value_info *value, const cn_graph *graph, int i);
 CN_API int cn_graph_node_at(cn_graph_node *node, const cn_graph *graph, int i);
+/* What each node costs at the traced sizes, one after the other: parts of ops that are made of others are added up, a
+ * branch counts as its dearer side, a loop as its steps, one of a while. 0 or an error. */
+CN_API int cn_graph_costs(cn_cost *costs, const cn_graph *graph);
 CN_API size_t cn_graph_draws(const cn_graph *graph); /* of random numbers, which nodes name */
 CN_API size_t cn_graph_scopes(const cn_graph *graph);
 CN_API int cn_graph_scope_at(cn_graph_scope *scope, const cn_graph *graph, int i);

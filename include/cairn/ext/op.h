@@ -183,6 +183,16 @@ struct cn_vjp {
   int nargs, nin, nout;
 };
 
+/* ---- what calls cost ---- */
+/* By types and sizes alone, whatever kernel runs. Each input and result counts once, of broadcast ones their own
+ * elements; views and shapes are not read. */
+typedef struct cn_cost {
+  size_t size;
+  double flops;         /* floating-point operations: two for a multiply-add, one for a step of a formula, an exp too */
+  double products;      /* those of them in products of matrices, convolutions, attention, recurrent layers */
+  double read, written; /* bytes */
+} cn_cost;
+
 /* Bits for cn_op.needs. */
 #define CN_IN(i) (1u << (i))
 #define CN_OUT(i) (0x10000u << (i))
@@ -232,6 +242,9 @@ struct cn_op {
    * would be read as something else: a parameter that moved or means another thing. One that is added behind the others
    * and has a default needs no new version: calls without it get the default. */
   uint32_t version;
+  /* Adds the arithmetic of a call, whose results are described in call->spec; bytes are there already, and may be put
+   * right. NULL: a formula's steps, or none. */
+  void (*cost)(cn_cost *cost, const cn_call *call);
 };
 
 /* ---- for infer rules and kernels ---- */
@@ -302,6 +315,10 @@ CN_API int cn_op_describe(cn_op_info *info, const cn_op *op);
  * receives result 0 in place. */
 CN_API int cn_op_call(cn_tensor **out, size_t *nout, const cn_op *op, const cn_value *args, size_t nargs,
                       cn_tensor *dest);
+
+/* What such a call would cost; nothing is computed, and tensors need no values. What an op is made of is added up.
+ * Sizes that depend on data count as 0. */
+CN_API int cn_op_cost(cn_cost *cost, const cn_op *op, const cn_value *args, size_t nargs);
 
 /* ---- updates of many tensors ---- */
 /* Between these a device may keep updates, pointwise ops that write over their inputs, and queue several of this
