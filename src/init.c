@@ -26,6 +26,7 @@ static int start(void)
   cni_autograd_init();
   cni_mode_handlers[__builtin_ctz(CNI_MODE_PROFILE)] = cni_profile_mode;
   cni_mode_handlers[__builtin_ctz(CNI_MODE_CAPTURE)] = cni_capture_mode;
+  cni_hooks.tensor_memory = cni_profile_memory;
   cni_hooks.leaf_touched = cni_leaf_touched;
   cni_hooks.capture_hooked = cni_capture_hooked;
   cni_hooks.takes_shortcut = cni_capture_shortcut;

@@ -58,7 +58,8 @@ CN_API void cn_trace_resume(void *paused);
 CN_API cn_tensor *cn_trace_first(cn_tensor *t);
 /* While a function is traced: what follows is a part of the program called name ("layer1.0"), of some kind ("Conv2d"),
  * for whoever looks at the graph later. Modules do this around their forward. owner: whom cn_trace_scope_owner gives
- * until the end, may be NULL. Returns what cn_trace_scope_end takes; -1 where nothing is traced, or the error. */
+ * until the end, may be NULL. Returns what cn_trace_scope_end takes; -1 where nothing is traced, or the error. Profiles
+ * that ask for modules (cairn/profile.h) have an entry for it, where nothing is traced. */
 CN_API CN_MUST_USE int cn_trace_scope_begin(const char *name, const char *kind, const void *owner);
 CN_API void cn_trace_scope_end(int scope);
 CN_API const void *cn_trace_scope_owner(void); /* of the innermost scope that has one; NULL: none */

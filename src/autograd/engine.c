@@ -10,6 +10,7 @@
 
 #include "autograd.h"
 #include "ops/api.gen.h"
+#include "ops/profile.h"
 #include "ops/shorthand.h"
 #include "pieces.h"
 
@@ -174,7 +175,10 @@ static bool alike(const cn_desc *a, const cn_desc *b)
 static const cn_add_opts plainly = {.size = sizeof plainly};
 
 /* May this walk write into gradients? Not where they are recorded. */
-static bool in_place(const walk *w) { return !w->b->create && !cni_state()->modes; }
+static bool in_place(const walk *w)
+{
+  return !w->b->create && !(cni_state()->modes & ~(uint32_t)CNI_MODE_PROFILE);
+}
 
 /* A gradient that nobody else holds or sees may be written into. */
 static bool may_write(const cn_tensor *g)
@@ -596,7 +600,10 @@ static int do_task(walk *w, uint32_t index)
     g_room[k] = *gradient_slot(&w->tasks[index], k);
   }
   if (!status && n->kind != CNI_NODE_LEAF && !(w->b->stop && is_chosen(w, n))) {
+    bool profiled = cni_profiled();
+    if (profiled) cni_profile_backward_begin(cni_node_name(n), n->seq);
     status = go_through(w, n, g_room);
+    if (profiled) cni_profile_backward_end();
     if (!status && !w->b->retain && !w->b->create) cni_node_drop_saved(n);
   }
   for (int k = 0; k < n->nout; k++) { /* its gradients are no longer needed */

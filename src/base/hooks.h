@@ -23,6 +23,8 @@ typedef struct cni_hooks_table {
   void (*capture_hooked)(void); /* graph: the code that is captured hangs a hook on a gradient */
   int (*capture_saves)(struct cn_tensor *alias, struct cn_tensor *view); /* graph: see graph/capture.h */
   bool (*takes_shortcut)(bool could); /* graph: in a trace that is one of several; see graph/capture.h */
+  void (*tensor_memory)(cn_device device, int64_t bytes); /* ops: a tensor took memory or gave it back, while somebody
+                                                           * asks (cni_tensors_watched) */
   int (*place_read)(struct cn_tensor *t); /* graph: an op depends on where t lies in its memory; see graph/capture.h */
   /* graph: around the decomposition of a composite op that is captured; see graph/capture.h */
   int (*scope_call_begin)(const struct cni_opinfo *info, const struct cn_call *call);

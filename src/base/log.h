@@ -8,7 +8,8 @@
 #include <stdatomic.h>
 
 enum cni_topic { CNI_TOPIC_WARNINGS = 1, CNI_TOPIC_DISPATCH = 2, CNI_TOPIC_GRAPH = 4, CNI_TOPIC_MEMORY = 8,
-                 CNI_TOPIC_COMPILE = 16 };
+                 CNI_TOPIC_COMPILE = 16,
+                 CNI_TOPIC_PROFILE = 32 /* not said by the environment: some thread has a profile */ };
 
 extern _Atomic int cni_topics; /* those asked for; -1: CAIRN_VERBOSE was not read yet */
 int cni_topics_read(void);

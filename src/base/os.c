@@ -12,7 +12,7 @@
 #if defined(__aarch64__) && defined(__linux__)
 #include <sys/auxv.h>
 #endif
-#if defined(__x86_64__) && defined(__linux__)
+#if defined(__linux__)
 #include <sys/syscall.h>
 #endif
 #include <time.h>
@@ -159,6 +159,15 @@ double cni_os_now(void)
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
   return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+uint64_t cni_os_thread(void)
+{
+#if defined(__linux__)
+  return (uint64_t)syscall(SYS_gettid);
+#else
+  return (uint64_t)(uintptr_t)pthread_self();
+#endif
 }
 
 /* Where the system has no entropy to give (before its pool is ready, in a jail without the call) time and addresses

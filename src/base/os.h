@@ -22,6 +22,7 @@ bool cni_os_grants_tiles(void);
 void cni_os_cpu_name(char *name, size_t size);
 void cni_os_yield(void);        /* lets another thread have this core */
 double cni_os_now(void);        /* monotonic seconds */
+uint64_t cni_os_thread(void);   /* the system's number of this thread */
 double cni_os_wall(void);       /* seconds since 1970 */
 uint64_t cni_os_entropy(void);  /* 64 bits that nobody can foretell */
 

@@ -101,6 +101,37 @@ static int run_decomposed(const cni_gnode *n, cn_call *c)
   return status;
 }
 
+/* Where in the program a node comes from, as profiles name modules: "ResNet.layer1.0". */
+static const char *module_of(char *path, size_t size, const cn_graph *g, const cni_gnode *n)
+{
+  size_t end = size - 1, k;
+  path[end] = 0;
+  for (int s = n->scope; s >= 0; s = g->scopes[s].parent) {
+    const cni_gscope *scope = &g->scopes[s];
+    const char *name = scope->op ? "" : *scope->name ? scope->name : scope->parent < 0 ? scope->kind : "";
+    if (!(k = strlen(name)) || k + 1 > end) continue;
+    if (end != size - 1) path[--end] = '.';
+    memcpy(path + (end -= k), name, k);
+  }
+  return path + end;
+}
+
+/* c: the node's call; NULL where it holds graphs. False: nodes are not asked for. */
+static CNI_APART bool profile_node(const running *r, size_t node, const cn_call *c)
+{
+  char path[512];
+  const cni_gnode *n = &r->g->nodes[node];
+  return cni_profile_node_begin(n->info, c, module_of(path, sizeof path, r->g, n));
+}
+
+static int run_or_decompose(const cni_gnode *n, cn_call *c)
+{
+  int status = cni_run_kernel(c, n->info);
+  if (status != CN_REFUSED) return status;
+  if (n->info->row->decompose) return run_decomposed(n, c);
+  return cni_fail(CN_ERR_UNSUPPORTED, "%s: no implementation for this call on this device", n->info->name);
+}
+
 static int run_kernel(running *r, size_t node)
 {
   cn_state *st = cni_state();
@@ -114,10 +145,10 @@ static int run_kernel(running *r, size_t node)
     c.offset = (r->random ? 0 : r->base) + r->plan->draws[n->draw];
     c.random = r->random;
   }
-  int status = cni_run_kernel(&c, n->info);
-  if (status != CN_REFUSED) return status;
-  if (n->info->row->decompose) return run_decomposed(n, &c);
-  return cni_fail(CN_ERR_UNSUPPORTED, "%s: no implementation for this call on this device", n->info->name);
+  bool profiled = CNI_UNLIKELY(st->profile != NULL) && profile_node(r, node, &c);
+  int status = run_or_decompose(n, &c);
+  if (profiled) cni_profile_node_end(status ? NULL : &c);
+  return status;
 }
 
 /* A node that holds graphs, or calls the host. */
@@ -128,10 +159,15 @@ static int run_control(running *r, size_t node)
   cni_ready_fill(ready, n, r->now, NULL);
   size_t i = 0;
   while (i < r->plan->nnested && r->plan->nested[i].node != (int)node) i++;
+  bool profiled = cni_profiled() && profile_node(r, node, NULL);
   const uint64_t at[2] = {r->seed, r->base + (n->draw >= 0 ? r->plan->draws[n->draw] : 0)};
-  if (n->host) return cni_host_run(n->host, ready->in, n->nin, ready->out);
-  return cni_run_control(n, r->plan->args[node], &r->plan->nested[i], &r->context->nested[i], ready->in, ready->out,
-                         at);
+  int status;
+  if (n->host) status = cni_host_run(n->host, ready->in, n->nin, ready->out);
+  else
+    status = cni_run_control(n, r->plan->args[node], &r->plan->nested[i], &r->context->nested[i], ready->in,
+                             ready->out, at);
+  if (profiled) cni_profile_node_end(NULL);
+  return status;
 }
 
 static int run_node(running *r, size_t node)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "capture.h"
+#include "ops/profile.h"
 #include "tensor/args.h"
 
 bool cn_tracing(void) { return cni_capturing() != NULL; }
@@ -45,7 +46,7 @@ void cni_gscope_free(cni_gscope *s)
 int cn_trace_scope_begin(const char *name, const char *kind, const void *owner)
 {
   cni_capture *cap = cni_capturing();
-  if (!cap) return -1;
+  if (!cap) return cni_profiled() ? cni_profile_scope_begin(name, kind, owner) : -1;
   cni_gscope s = {.name = cni_strdup(name ? name : ""), .kind = cni_strdup(kind ? kind : ""), .owner = owner};
   int status = s.name && s.kind ? enter(cap, &s) : CN_ERR_MEMORY;
   if (status < 0) cni_gscope_free(&s);
@@ -55,12 +56,14 @@ int cn_trace_scope_begin(const char *name, const char *kind, const void *owner)
 void cn_trace_scope_end(int scope)
 {
   cni_capture *cap = cni_capturing();
+  if (!cap && scope >= CNI_PROFILE_SCOPE) cni_profile_scope_end(scope);
   while (cap && scope >= 0 && cap->nopen && cap->open[cap->nopen - 1] >= scope) cap->nopen--;
 }
 
 const void *cn_trace_scope_owner(void)
 {
   const cni_capture *cap = cni_capturing();
+  if (!cap && cni_profiled()) return cni_profile_scope_owner();
   for (size_t i = cap ? cap->nopen : 0; i-- > 0;)
     if (cap->g->scopes[cap->open[i]].owner) return cap->g->scopes[cap->open[i]].owner;
   return NULL;

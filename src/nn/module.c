@@ -9,6 +9,7 @@
 #include <cairn/ext/op.h>
 #include <cairn/graph.h>
 #include <cairn/kw.h>
+#include <cairn/profile.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -388,15 +389,24 @@ static int compare_path(cn_module *m, const char *path, void *payload)
   return CN_OK;
 }
 
+/* Its name, where it is a child of `around`; NULL: it is not. */
+static const char *child_name(const cn_module *around, const cn_module *m)
+{
+  for (size_t i = 0; i < cn_module_nchildren(around); i++)
+    if (cn_module_child(around, i) == m) return cn_module_child_name(around, i);
+  return NULL;
+}
+
 int cn_module_scope_begin(cn_module *m)
 {
   search s = {.module = m};
-  if (!cn_tracing()) return -1;
-  cn_tensor *mode = mode_of(cni_m(m));
-  if (!mode || cn_trace_reads(mode)) return cn_err();
+  if (!cn_tracing() && !cn_profile_on(CN_PROFILE_MODULES)) return -1;
+  cn_tensor *mode = cn_tracing() ? mode_of(cni_m(m)) : NULL;
+  if (cn_tracing() && (!mode || cn_trace_reads(mode))) return cn_err();
   cn_module *around = (cn_module *)(uintptr_t)cn_trace_scope_owner();
-  if (around && cn_module_visit(around, compare_path, &s)) return cn_err();
-  int scope = cn_trace_scope_begin(s.path ? s.path : "", m->cls->name, m);
+  const char *name = around ? child_name(around, m) : NULL;
+  if (around && !name && cn_module_visit(around, compare_path, &s)) return cn_err();
+  int scope = cn_trace_scope_begin(name ? name : s.path ? s.path : "", m->cls->name, m);
   cn_string_free(s.path);
   return scope;
 }

@@ -17,6 +17,7 @@
 #include "families.h"
 #include "hot.h"
 #include "inplace.h"
+#include "profile.h"
 
 cni_mode_fn cni_mode_handlers[CNI_MODE_COUNT];
 int (*cni_run_kernel)(cn_call *call, const cni_opinfo *info);
@@ -400,14 +401,28 @@ static bool returns_input(const cn_call *c, const cn_state *st)
   return st->tracing_sizes ? cni_hooks.takes_shortcut(same) : same;
 }
 
+/* An entry of the profile around what it is made of. A failed call's error is kept. */
+static CNI_APART int decompose_profiled(cni_applying *a, const cn_state *st)
+{
+  cni_saved_error failed;
+  cni_profile_composite_begin(a->info, &a->c);
+  int status = a->dest ? decompose_into(a, st) : decompose_named(a);
+  if (status) cni_error_take(&failed);
+  cni_profile_composite_end();
+  if (status) cni_error_restore(&failed);
+  return status;
+}
+
 static int apply_with(cni_applying *a, cn_state *st)
 {
   const cn_op *row = a->info->row;
   inputs found = {false, false};
   int status = look(&found, a, st);
   if (status) return status;
-  if (row->flags & CN_OP_COMPOSITE && (!st->capture || !row->infer))
+  if (row->flags & CN_OP_COMPOSITE && (!st->capture || !row->infer)) {
+    if (CNI_UNLIKELY(st->profile != NULL) && !st->capture) return decompose_profiled(a, st);
     return a->dest ? decompose_into(a, st) : decompose_named(a);
+  }
   if (CNI_UNLIKELY(found.storage)) status = check_types(a);
   if (!status) status = row->infer(&a->c);
   if (CNI_UNLIKELY(status)) return status;

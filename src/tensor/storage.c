@@ -3,6 +3,8 @@
  * own free. */
 #include "tensor.h"
 
+#include "base/hooks.h"
+
 static cni_storage *header(cn_device device, void *data, size_t size)
 {
   cni_storage *s = cni_alloc(sizeof *s);
@@ -18,6 +20,7 @@ cni_storage *cni_storage_new(cn_device device, size_t size)
   cni_storage *s = header(device, data, size);
   if (s) {
     s->stream = stream;
+    if (cni_watched()) cni_hooks.tensor_memory(device, (int64_t)size);
     return s;
   }
   if (device == CN_CPU) cni_free(data, size);
@@ -101,6 +104,7 @@ void cni_storage_drop_data(cni_storage *s)
     if (s->device != CN_CPU) cni_memory.sync(s->device);
     s->free_payload(s->payload);
   } else if (s->data && !inside(s)) {
+    if (cni_watched()) cni_hooks.tensor_memory(s->device, -(int64_t)s->size);
     if (s->device == CN_CPU) cni_free(s->data, s->size);
     else free_device_memory(s);
   } else if (!s->data) cni_live_release(s->payload);
@@ -109,6 +113,7 @@ void cni_storage_drop_data(cni_storage *s)
 void cni_storage_free(cni_storage *s)
 {
   if (!inside(s)) cni_storage_drop_data(s);
+  else if (cni_watched()) cni_hooks.tensor_memory(s->device, -(int64_t)s->size);
   cni_free(s, s->block);
 }
 

@@ -12,6 +12,8 @@
 
 cni_hooks_table cni_hooks = {.state_exit = cni_scope_state_exit};
 
+_Atomic bool cni_tensors_watched;
+
 enum { HOUSED_MAX = 8192 }; /* bytes of data that lie in one block with their handle */
 
 /* Writes a handle: everything but the dims beyond ndim, which nobody reads. */
@@ -69,6 +71,7 @@ cn_tensor *cni_tensor_new(cn_device device, int dtype, int ndim, const int64_t *
   cni_storage_init(&h->storage, block, device, h->data, size);
   begin(&h->handle, &h->storage, 0, dtype, ndim, shape, strides);
   h->handle.housed = true;
+  if (cni_watched()) cni_hooks.tensor_memory(device, (int64_t)size);
   return &h->handle;
 }
 

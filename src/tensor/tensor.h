@@ -117,6 +117,12 @@ int cni_live_release(cni_live *live); /* how many are left */
 void cni_storage_free(cni_storage *s); /* when the last reference is gone */
 /* Work of this stream, too, must be done before the memory is used again. 0 or an error. */
 int cni_storage_used_by(cni_storage *s, void *stream);
+/* Profiles ask what tensors take (cni_hooks.tensor_memory). */
+extern _Atomic bool cni_tensors_watched;
+static inline bool cni_watched(void)
+{
+  return CNI_UNLIKELY(atomic_load_explicit(&cni_tensors_watched, memory_order_relaxed));
+}
 void cni_storage_drop_data(cni_storage *s); /* gives its memory back, to end or to get another */
 static inline cni_storage *cni_storage_keep(cni_storage *s)
 {

@@ -218,6 +218,7 @@ extern PyGetSetDef cnpy_autograd_getset[];
 int cnpy_add_autograd(PyObject *module); /* its types: Node, FunctionCtx's base, RemovableHandle */
 /* What torch would call the node that made t ("AddBackward0"), into room; "" for leaves and plain tensors. */
 const char *cnpy_grad_fn_name(cn_tensor *t, char *room, size_t size);
+const char *cnpy_backward_name(const char *op, char *room, size_t size); /* ... of a node by its op alone */
 extern int cnpy_line_width; /* of printed tensors */
 
 /* ---- classes with a say (override.c) ---- */

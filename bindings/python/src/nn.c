@@ -6,6 +6,8 @@
  * C and the three dictionaries; the module in C knows the object, and owns nothing of Python. */
 #include "nn.h"
 
+#include <cairn/profile.h>
+
 #include "autograd.h"
 
 enum { MOST_RESULTS = 8 };
@@ -293,7 +295,7 @@ static PyObject *through_c(PyObject *self, PyObject *forward, PyObject *args, Py
 /* Python's forward by itself; a graph that is captured learns whose it is. */
 static PyObject *call_forward(cn_module *m, PyObject *forward, PyObject *args, PyObject *kwargs)
 {
-  if (!cn_tracing()) return PyObject_Call(forward, args, kwargs);
+  if (!cn_tracing() && !cn_profile_on(CN_PROFILE_MODULES)) return PyObject_Call(forward, args, kwargs);
   int scope = cn_module_scope_begin(m);
   if (scope < 0) return cnpy_raise();
   PyObject *result = PyObject_Call(forward, args, kwargs);

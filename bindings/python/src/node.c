@@ -44,10 +44,9 @@ static const char *op_of(const cn_node *node, const char **name)
   return op;
 }
 
-/* torch's way to name a node: the op's words in capitals, "Backward0" behind. */
-static const char *torch_name(const cn_node *node, char *room, size_t size)
+/* torch's way to name a node: the op's words in capitals, "Backward0" behind. name: another, or "". */
+static const char *torch_name(const char *op, const char *name, char *room, size_t size)
 {
-  const char *name, *op = op_of(node, &name);
   size_t n = 0, length = strlen(op);
   bool start = true, custom = length > 8 && !strcmp(op + length - 8, "Backward"); /* a class's own */
   if (!strcmp(op, "leaf")) name = "AccumulateGrad";
@@ -66,12 +65,25 @@ static const char *torch_name(const cn_node *node, char *room, size_t size)
   return room;
 }
 
+static const char *named(const cn_node *node, char *room, size_t size)
+{
+  const char *name, *op = op_of(node, &name);
+  return torch_name(op, name, room, size);
+}
+
+const char *cnpy_backward_name(const char *op, char *room, size_t size)
+{
+  cn_op_info info;
+  const cn_op *row = cn_op_find(op);
+  return torch_name(op, row && !cn_op_describe(&info, row) ? info.grad_fn_name : "", room, size);
+}
+
 const char *cnpy_grad_fn_name(cn_tensor *t, char *room, size_t size)
 {
   room[0] = 0;
   if (cn_is_leaf(t)) return room;
   cn_node *n = cn_node_of(t, NULL);
-  if (n) torch_name(n, room, size);
+  if (n) named(n, room, size);
   bool by_dim = !strcmp(room, "SumBackward0") || !strcmp(room, "MeanBackward0"); /* torch counts their forms */
   if (by_dim && cn_ndim(t)) room[strlen(room) - 1] = '1';
   if (n && !strcmp(cn_node_name(n), "linear")) /* torch has it as a product of matrices, and views around it */
@@ -101,13 +113,13 @@ static void node_dealloc(PyObject *self)
 static PyObject *node_name(PyObject *self, PyObject *Py_UNUSED(none))
 {
   char room[128];
-  return PyUnicode_FromString(torch_name(node_of(self), room, sizeof room));
+  return PyUnicode_FromString(named(node_of(self), room, sizeof room));
 }
 
 static PyObject *node_repr(PyObject *self)
 {
   char room[128];
-  return PyUnicode_FromFormat("<%s object at %p>", torch_name(node_of(self), room, sizeof room),
+  return PyUnicode_FromFormat("<%s object at %p>", named(node_of(self), room, sizeof room),
                               (void *)node_of(self));
 }
 

@@ -19,6 +19,7 @@
 #include "base/state.h"
 #include "ops/families.h"
 #include "ops/prepared.h"
+#include "ops/profile.h"
 #include "recording.h"
 #include "registry.h"
 #include "tensor/tensor.h"
@@ -293,12 +294,13 @@ int cni_dispatch_chosen(cn_call *c, const cni_choice *choice)
 
 static CNI_APART void tell(const cn_call *c, const cni_opinfo *info, const cn_kernel *k)
 {
+  cni_profile_kernel(k->name);
   cni_log(CN_LOG_DEBUG, CNI_TOPIC_DISPATCH, "%s: %s/%s", info->name, cni_backend_of(c->device)->name, k->name);
 }
 
 static inline void say_taken(const cn_call *c, const cni_opinfo *info, const cn_kernel *k)
 {
-  if (CNI_UNLIKELY(cni_verbose(CNI_TOPIC_DISPATCH))) tell(c, info, k);
+  if (CNI_UNLIKELY(cni_verbose(CNI_TOPIC_DISPATCH | CNI_TOPIC_PROFILE))) tell(c, info, k);
 }
 
 /* Goes through the list from a choice on. */

@@ -1,28 +1,60 @@
 """The entries of a profile: added up by name, as a table, and as a trace for Chrome and Perfetto.
 
-Place in the flow: profile.stop() makes them of what the library kept. Invariant: times are microseconds, as torch's.
+Place in the flow: profile.events() makes them of what the library kept; table.py and trace.py write them. Invariant:
+times are microseconds, as torch's; an event's children lie within it.
 """
 from __future__ import annotations
 
-import gzip
+import enum
 import json
 import os
-import threading
-from typing import Any, Iterable
+import warnings
+from typing import Any, Iterable, NamedTuple
 
-__all__ = ["Event", "EventAverage", "EventList"]
+from .table import build_table, time_text
 
-_ALIASES = {"cuda_time": "device_time", "cuda_time_total": "device_time_total",
-            "self_cuda_time_total": "self_device_time_total"}
+__all__ = ["DeviceType", "EventList", "FormattedTimesMixin", "FunctionEvent", "FunctionEventAvg", "Interval", "Kernel"]
+
+OP, COMPOSITE, GRAPH, NODE, BACKWARD, MODULE, RANGE = range(7)  # cn_profile_kind
+_HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
-class _Times:
-    """Times that events and sums of them have: total and per call, with and without those inside of it."""
+class DeviceType(enum.Enum):
+    """Where an event is."""
+    CPU = 0
+    CUDA = 1
+
+
+class Kernel(NamedTuple):
+    """Work on a device that an event queued."""
+    name: str
+    device: int
+    duration: float
+
+
+class Interval:
+    """From when to when, in microseconds."""
+
+    def __init__(self, start: float, end: float) -> None:
+        self.start, self.end = start, end
+
+    def elapsed_us(self) -> float:
+        """How long that is."""
+        return self.end - self.start
+
+
+def device_name(name: str) -> str:
+    """What events and averages call it: attributes are for any device."""
+    for other in ("cuda", "xpu", "privateuse1"):
+        name = name.replace(other, "device")
+    return name
+
+
+class FormattedTimesMixin:
+    """Times of one call, and times as texts: `cpu_time`, `cpu_time_total_str`, ..."""
     count: int
     cpu_time_total: float
-    self_cpu_time_total: float
     device_time_total: float
-    self_device_time_total: float
 
     @property
     def cpu_time(self) -> float:
@@ -34,29 +66,65 @@ class _Times:
         """On the device, of one call."""
         return self.device_time_total / self.count if self.count else 0.0
 
-    def __getattr__(self, name: str) -> float:
-        if name not in _ALIASES:
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or not ("time" in name or "memory" in name):
             raise AttributeError("%r object has no attribute %r" % (type(self).__name__, name))
-        return float(getattr(self, _ALIASES[name]))
+        if name.endswith("_str"):
+            return time_text(float(getattr(self, name[:-4])))
+        other = device_name(name)
+        if other == name:
+            raise AttributeError("%r object has no attribute %r" % (type(self).__name__, name))
+        warnings.warn("`%s` is deprecated, please use `%s` instead." % (name, other), FutureWarning, stacklevel=2)
+        return getattr(self, other)
 
 
-class Event(_Times):
-    """One op, one run of a graph, or one range of the program's."""
+class FunctionEvent(FormattedTimesMixin):
+    """One op, one run of a graph or one of its nodes, one step of a backward pass, one range of the program's."""
+    node_id, is_async, is_remote, is_legacy = -1, False, False, False
+    overload_name = ""
+    device_type = DeviceType.CPU
 
-    def __init__(self, name: str, shapes: str | None, depth: int, is_range: bool, begin: float, end: float,
-                 device: str, device_begin: float | None, device_end: float | None) -> None:
-        self.name = self.key = name
-        self.input_shapes = json.loads(shapes) if shapes else []
-        self.depth, self.is_user_annotation = depth, is_range
-        self.begin, self.end = begin * 1e6, end * 1e6
-        self.device = device
+    def __init__(self, number: int, entry: tuple[Any, ...], device: str | None) -> None:
+        (name, shapes, self.depth, kind, begin, end, self.device, device_begin, device_end, self.module, detail, where,
+         self.thread, sequence, self.flops, self.products, self.bytes_read, self.bytes_written, allocated,
+         freed) = entry
+        self.id = number
+        self.kind = kind
+        self.name: str = "nn.Module: " + name if kind == MODULE else name
+        self.trace_name = self.name
+        if self.name.startswith("ProfilerStep#"):
+            self.name = "ProfilerStep*"
+        self.module_class = detail if kind == MODULE else ""
+        self.implementation = detail if kind != MODULE else ""
+        self.input_shapes: Any = json.loads(shapes) if shapes else []
+        self.concrete_inputs: list[Any] = []
+        self.stack = [line for line in where.split("\n") if line and not line.startswith(_HERE)] if where else []
+        self.time_range = Interval(begin * 1e6, end * 1e6)
         self.timed = device_begin is not None and device_end is not None
-        self.device_begin, self.device_end = (device_begin or 0.0) * 1e6, (device_end or 0.0) * 1e6
-        self.thread = threading.get_native_id()
+        self.device_range = Interval((device_begin or 0.0) * 1e6, (device_end or 0.0) * 1e6)
+        self.use_device = device
+        self.device_index = 0
+        self.kernels = [Kernel(name, 0, self.device_range.elapsed_us())] if self.timed else []
         self.count = 1
-        self.cpu_children: list[Event] = []
-        self.cpu_time_total = self.self_cpu_time_total = self.end - self.begin
-        self.device_time_total = self.self_device_time_total = self.device_end - self.device_begin
+        self.scope = 1 if kind == BACKWARD else 0
+        self.sequence_nr = sequence or -1
+        self.fwd_thread: int | None = None
+        self.is_user_annotation = kind == RANGE
+        self.is_python_function = kind == MODULE
+        self.cpu_parent: FunctionEvent | None = None
+        self.cpu_children: list[FunctionEvent] = []
+        self.allocated, self.freed = allocated, freed
+        on_host = self.device == "cpu"
+        self.cpu_memory_usage = allocated - freed if on_host else 0
+        self.device_memory_usage = 0 if on_host else allocated - freed
+        self.cpu_time_total = self.self_cpu_time_total = self.time_range.elapsed_us()
+        self.device_time_total = self.self_device_time_total = self.device_range.elapsed_us()
+        self.self_cpu_memory_usage, self.self_device_memory_usage = self.cpu_memory_usage, self.device_memory_usage
+
+    @property
+    def key(self) -> str:
+        """What it is grouped by."""
+        return self.name
 
     def _close(self) -> None:
         """When all that stands inside of it is known."""
@@ -66,51 +134,95 @@ class Event(_Times):
         else:
             self.self_device_time_total = max(0.0, self.device_time_total - inside)
         self.self_cpu_time_total = self.cpu_time_total - sum(c.cpu_time_total for c in self.cpu_children)
+        self.self_cpu_memory_usage = self.cpu_memory_usage - sum(c.cpu_memory_usage for c in self.cpu_children)
+        self.self_device_memory_usage = (self.device_memory_usage -
+                                         sum(c.device_memory_usage for c in self.cpu_children))
 
     def __repr__(self) -> str:
-        return "<Event %s cpu=%.1fus device=%.1fus>" % (self.name, self.cpu_time_total, self.device_time_total)
+        return ("<FunctionEvent id=%d name=%s device_type=%s cpu_time=%s start_us=%s end_us=%s cpu_children=%s "
+                "device_time=%s thread=%d input_shapes=%s cpu_memory_usage=%d seq_nr=%d>" %
+                (self.id, self.name, self.device_type, self.cpu_time_str, self.time_range.start, self.time_range.end,
+                 [c.id for c in self.cpu_children], self.device_time_str, self.thread, self.input_shapes,
+                 self.cpu_memory_usage, self.sequence_nr))
 
 
-class EventAverage(_Times):
+_SUMS = ("cpu_time_total", "self_cpu_time_total", "device_time_total", "self_device_time_total", "cpu_memory_usage",
+         "self_cpu_memory_usage", "device_memory_usage", "self_device_memory_usage", "flops", "products", "bytes_read",
+         "bytes_written", "count")
+_FIRST = ("node_id", "is_async", "overload_name", "input_shapes", "stack", "scope", "device_type", "is_legacy",
+          "use_device", "is_user_annotation", "cpu_parent", "cpu_children", "module")
+
+
+class FunctionEventAvg(FormattedTimesMixin):
     """All events of one name."""
+    self_cpu_time_total: float
+    self_device_time_total: float
 
-    def __init__(self, key: str, input_shapes: Any = None) -> None:
-        self.key, self.input_shapes = key, input_shapes
-        self.count = 0
-        self.cpu_time_total = self.self_cpu_time_total = 0.0
-        self.device_time_total = self.self_device_time_total = 0.0
+    def __init__(self) -> None:
+        self.key: str | None = None
+        self.count, self.node_id, self.is_async, self.is_remote, self.is_legacy = 0, 0, False, False, False
+        self.cpu_parent: FunctionEvent | None = None
+        self.cpu_children: list[FunctionEvent] | None = None
+        self.input_shapes: Any = None
+        self.overload_name: str | None = None
+        self.stack: list[str] | None = None
+        self.scope: int | None = None
+        self.use_device: str | None = None
+        self.device_type = DeviceType.CPU
+        self.is_user_annotation = False
+        self.module = ""
+        for name in _SUMS:
+            setattr(self, name, 0)
 
-    def add(self, other: Event | EventAverage) -> None:
-        """Counts another event, or others."""
-        self.count += other.count
-        for name in ("cpu_time_total", "self_cpu_time_total", "device_time_total", "self_device_time_total"):
+    def add(self, other: FunctionEvent | FunctionEventAvg) -> FunctionEventAvg:
+        """Counts another event, or others; of the first it takes the name."""
+        if self.key is None:
+            self.key = other.key
+            for name in _FIRST:
+                setattr(self, name, getattr(other, name))
+        if other.key != self.key:
+            raise AssertionError("Expected keys to match, but got %s vs %s" % (other.key, self.key))
+        for name in _SUMS:
             setattr(self, name, getattr(self, name) + getattr(other, name))
+        return self
+
+    def __iadd__(self, other: FunctionEvent | FunctionEventAvg) -> FunctionEventAvg:
+        return self.add(other)
 
     def __repr__(self) -> str:
-        return "<EventAverage %s x%d cpu=%.1fus device=%.1fus>" % (self.key, self.count, self.cpu_time_total,
-                                                                 self.device_time_total)
-
-
-def _time(us: float) -> str:
-    return "%.3fus" % us if us < 1e3 else "%.3fms" % (us * 1e-3) if us < 1e6 else "%.3fs" % (us * 1e-6)
+        return ("<FunctionEventAvg key=%s self_cpu_time=%s cpu_time=%s  self_device_time=%s device_time=%s "
+                "input_shapes=%s cpu_memory_usage=%d device_memory_usage=%d>" %
+                (self.key, self.self_cpu_time_total_str, self.cpu_time_str, self.self_device_time_total_str,
+                 self.device_time_str, self.input_shapes, getattr(self, "cpu_memory_usage"),
+                 getattr(self, "device_memory_usage")))
 
 
 class EventList(list[Any]):
     """Events, or averages of them."""
 
-    with_host = True
+    def __init__(self, *args: Any, use_device: str | None = None, profile_memory: bool = False,
+                 with_flops: bool = False) -> None:
+        super().__init__(*args)
+        self._use_device, self._profile_memory, self._with_flops = use_device, profile_memory, with_flops
+        self.with_host = True
 
     @classmethod
-    def of(cls, entries: Iterable[tuple[Any, ...]], with_host: bool) -> EventList:
-        """From what the library kept, which is in the order in which they began. with_host: are calls wanted?"""
-        made = cls(Event(*each) for each in entries)
-        made.with_host = with_host
-        open_: list[Event] = []
+    def of(cls, entries: Iterable[tuple[Any, ...]], **options: Any) -> EventList:
+        """From what the library kept, which is in the order in which they began, thread after thread."""
+        made = cls([FunctionEvent(i, each, options.get("use_device")) for i, each in enumerate(entries)], **options)
+        open_: list[FunctionEvent] = []
+        forward: dict[int, FunctionEvent] = {}
         for event in made:
             del open_[event.depth:]
-            if open_:
+            if open_ and open_[-1].thread == event.thread:
                 open_[-1].cpu_children.append(event)
+                event.cpu_parent = open_[-1]
             open_.append(event)
+            if event.sequence_nr > 0 and event.kind == OP:
+                forward[event.sequence_nr] = event
+            source = forward.get(event.sequence_nr) if event.kind == BACKWARD else None
+            if source is not None:
+                event.fwd_thread, event.stack = source.thread, source.stack or event.stack
         for event in reversed(made):
             event._close()
         return made
@@ -120,71 +232,70 @@ class EventList(list[Any]):
         """All time on the host."""
         return float(sum(e.self_cpu_time_total for e in self))
 
-    def key_averages(self, group_by_input_shapes: bool = False) -> EventList:
-        """Events of one name (and, if asked for, of the same shapes of inputs), added up."""
-        found: dict[Any, EventAverage] = {}
-        for event in self:
-            shapes = event.input_shapes if group_by_input_shapes else None
-            found.setdefault((event.key, str(shapes)), EventAverage(event.key, shapes)).add(event)
-        made = EventList(found.values())
+    def _like(self, events: Iterable[Any]) -> EventList:
+        made = EventList(events, use_device=self._use_device, profile_memory=self._profile_memory,
+                         with_flops=self._with_flops)
         made.with_host = self.with_host
         return made
 
-    def total_average(self) -> EventAverage:
-        """Everything, added up."""
-        total = EventAverage("Total")
+    def key_averages(self, group_by_input_shapes: bool = False, group_by_stack_n: int = 0,
+                     group_by_overload_name: bool = False, include_python_functions: bool = False) -> EventList:
+        """Events of one name, added up; if asked for, also of the same shapes of inputs, from the same lines, of the
+        same overload. include_python_functions: calls of modules, too."""
+        found: dict[Any, FunctionEventAvg] = {}
         for event in self:
-            total.add(event)
+            if event.is_python_function and not include_python_functions:
+                continue
+            key = (event.key, event.is_user_annotation, str(event.input_shapes) if group_by_input_shapes else "",
+                   tuple(event.stack[:group_by_stack_n]), event.overload_name if group_by_overload_name else "")
+            found.setdefault(key, FunctionEventAvg()).add(event)
+        for average in found.values():
+            average.stack = (average.stack or [])[:group_by_stack_n]
+            if not group_by_input_shapes:
+                average.input_shapes = ""
+        return self._like(found.values())
+
+    def total_average(self) -> FunctionEventAvg:
+        """Everything, added up."""
+        total = FunctionEventAvg()
+        for event in self:
+            total.key = None if total.key is None else event.key
+            total += event
+        total.key = "Total"
         return total
 
-    def table(self, sort_by: str | None = None, row_limit: int = 100, max_name_column_width: int = 55) -> str:
-        """The averages as text; sort_by: "cpu_time_total", "self_device_time_total", "count", ..."""
-        key = _ALIASES.get(sort_by or "", sort_by)
-        rows = list(self)
-        if key is not None:
-            if rows and not isinstance(getattr(rows[0], key, None), (int, float)):
-                raise AttributeError("table: cannot sort by %r" % (sort_by,))
-            rows.sort(key=lambda e: getattr(e, key), reverse=True)
-        device = any(e.device_time_total for e in rows)
-        heads = ["Name", "Self CPU", "CPU total", "CPU time avg"]
-        heads += ["Self device", "Device total", "Device time avg"] if device else []
-        lines = [[*heads, "# of Calls"]]
-        for e in rows[:row_limit if row_limit >= 0 else None]:
-            name = e.key if len(e.key) <= max_name_column_width else e.key[:max_name_column_width - 3] + "..."
-            times = [e.self_cpu_time_total, e.cpu_time_total, e.cpu_time]
-            times += [e.self_device_time_total, e.device_time_total, e.device_time] if device else []
-            lines.append([name, *map(_time, times), str(e.count)])
-        widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
-        rule = "  ".join("-" * w for w in widths)
-        text = ["  ".join(c.rjust(w) for c, w in zip(line, widths)) for line in lines]
-        total = ["Self CPU time total: " + _time(self.self_cpu_time_total)]
-        if device:
-            total.append("Self device time total: " + _time(sum(e.self_device_time_total for e in self)))
-        return "\n".join([rule, text[0], rule, *text[1:], rule, *total, ""])
+    def table(self, sort_by: str | None = None, row_limit: int = 100, max_src_column_width: int = 75,
+              max_name_column_width: int = 55, max_shapes_column_width: int = 80, header: str | None = None,
+              top_level_events_only: bool = False, time_unit: str | None = None) -> str:
+        """The events as text; sort_by: "cpu_time_total", "self_cuda_time_total", "count", ..."""
+        events = list(self)
+        if sort_by is not None:
+            key = device_name(sort_by)
+            events.sort(key=lambda e: getattr(e, key), reverse=True)
+        return build_table(events, device=self._use_device, profile_memory=self._profile_memory,
+                           with_flops=self._with_flops, row_limit=row_limit, src_width=max_src_column_width,
+                           name_width=max_name_column_width, shapes_width=max_shapes_column_width, header=header,
+                           top_level=top_level_events_only, unit=time_unit)
 
     def __str__(self) -> str:
-        return self.table() if self and isinstance(self[0], EventAverage) else super().__str__()
+        return self.table()
 
-    def export_chrome_trace(self, path: str, metadata: dict[str, Any] | None = None) -> None:
-        """Writes a trace: a row for the thread, and one for each device."""
-        process = os.getpid()
-        rows = [{"ph": "M", "name": "process_name", "pid": process, "tid": 0, "args": {"name": "cairn"}}]
-        for number, device in enumerate(sorted({e.device for e in self if e.timed})):
-            rows.append({"ph": "M", "name": "process_name", "pid": device, "tid": 0, "args": {"name": device}})
-            rows.append({"ph": "M", "name": "process_sort_index", "pid": device, "tid": 0,
-                         "args": {"sort_index": 100 + number}})
-        for e in self:
-            more = {"args": {"Input Dims": e.input_shapes}} if e.input_shapes else {}
-            if self.with_host:
-                rows.append({"ph": "X", "cat": "user_annotation" if e.is_user_annotation else "cpu_op", "name": e.name,
-                             "pid": process, "tid": e.thread, "ts": e.begin, "dur": e.end - e.begin, **more})
-            if e.timed:
-                rows.append({"ph": "X", "cat": "kernel", "name": e.name, "pid": e.device, "tid": 0,
-                             "ts": e.device_begin, "dur": e.device_end - e.device_begin, **more})
-        text = json.dumps({"displayTimeUnit": "ms", **(metadata or {}), "traceEvents": rows})
-        if path.endswith(".gz"):
-            with gzip.open(path, "wt") as packed:
-                packed.write(text)
-        else:
-            with open(path, "w") as plain:
-                plain.write(text)
+    def export_chrome_trace(self, path: str) -> None:
+        """Writes them for chrome://tracing and Perfetto; compressed where the path ends in .gz."""
+        from .trace import write_trace
+        write_trace(path, self, [], {})
+
+    def supported_export_stacks_metrics(self) -> list[str]:
+        """What export_stacks can write."""
+        return ["self_cpu_time_total", "self_cuda_time_total", "self_xpu_time_total", "self_privateuse1_time_total"]
+
+    def export_stacks(self, path: str, metric: str) -> None:
+        """Writes a line for each event that has a stack, as flame graphs want them: "outer;inner 12"."""
+        if metric not in self.supported_export_stacks_metrics():
+            raise ValueError("metric should be one of: %s" % self.supported_export_stacks_metrics())
+        plain = str.maketrans(" ;\t\n", "____")
+        with open(path, "w") as file:
+            for event in self:
+                value = int(getattr(event, device_name(metric)))
+                if event.stack and value > 0:
+                    file.write("%s %d\n" % (";".join(s.translate(plain) for s in reversed(event.stack)), value))
