@@ -21,29 +21,43 @@
   CNM_FN int cnp_isposinf_##S(T a) { return a == (T)__builtin_inf(); } \
   CNM_FN int cnp_isneginf_##S(T a) { return a == -(T)__builtin_inf(); } \
   CNM_FN int cnp_signbit_##S(T a) { return __builtin_copysign##B((T)1, a) < 0; } \
-  CNM_FN T cnp_maximum_##S(T a, T b) { return a != a ? a : (b != b || b > a) ? b : a; } \
-  CNM_FN T cnp_minimum_##S(T a, T b) { return a != a ? a : (b != b || b < a) ? b : a; } \
+  CNM_FN T cnp_maximum_##S(T a, T b) { return (b != b) | (b > a) ? b : a; } /* a NaN a is above nothing */ \
+  CNM_FN T cnp_minimum_##S(T a, T b) { return (b != b) | (b < a) ? b : a; } \
   CNM_FN T cnp_fmax_##S(T a, T b) { return a != a ? b : b > a ? b : a; } \
   CNM_FN T cnp_fmin_##S(T a, T b) { return a != a ? b : b < a ? b : a; } \
   CNM_FN T cnp_fmod_##S(T a, T b) { return __builtin_fmod##B(a, b); } \
-  CNM_FN T cnp_remainder_##S(T a, T b) \
-  { \
-    T r = __builtin_fmod##B(a, b); \
-    return r != 0 && ((r < 0) != (b < 0)) ? r + b : r; \
-  } \
+  /* r: fmod(a, b) */ \
+  CNM_FN T cnp_remainder_of_##S(T r, T b) { return r != 0 && ((r < 0) != (b < 0)) ? r + b : r; } \
+  CNM_FN T cnp_remainder_##S(T a, T b) { return cnp_remainder_of_##S(__builtin_fmod##B(a, b), b); } \
   CNM_FN T cnp_copysign_##S(T a, T b) { return __builtin_copysign##B(a, b); } \
   CNM_FN T cnp_hypot_##S(T a, T b) { return __builtin_hypot##B(a, b); } \
-  CNM_FN T cnp_pow_##S(T a, T b) { return cnm_pow##B(a, b); } \
-  CNM_FN T cnp_floor_div_##S(T a, T b) /* exact where a / b alone would round up to the next integer */ \
+  CNM_FN int cnp_usual_power_##S(T b) \
   { \
-    T r, q; \
-    if (b == 0) return a / b; \
-    r = __builtin_fmod##B(a, b); \
-    q = (a - r) / b; \
-    if (r != 0 && (b < 0) != (r < 0)) q -= (T)1; \
-    if (q == 0) return __builtin_copysign##B((T)0, a / b); \
-    T f = __builtin_floor##B(q); \
-    return q - f > (T)0.5 ? f + (T)1 : f; \
+    T e = __builtin_fabs##B(b); \
+    return (e == 1) | (e == 2) | (e == 3) | (e == (T)0.5); \
+  } \
+  /* The usual exponents without a logarithm. Both ways are computed before the choice, so that loops are vectors. */ \
+  CNM_FN T cnp_pow_##S(T a, T b) \
+  { \
+    T p = cnm_pow##B(a, b), e = __builtin_fabs##B(b); \
+    T root = __builtin_fabs##B(a) == (T)__builtin_inf() ? a * a : __builtin_sqrt##B(a + (T)0); \
+    T y = e == (T)0.5 ? root : a; \
+    y = e == 2 ? y * y : y; \
+    y = e == 3 ? y * y * y : y; \
+    y = b < 0 ? (T)1 / y : y; \
+    return cnp_usual_power_##S(b) ? y : p; \
+  } \
+  /* r: fmod(a, b); exact where a / b alone would round up to the next integer */ \
+  CNM_FN T cnp_floor_div_of_##S(T a, T b, T r) \
+  { \
+    T q = (a - r) / b; \
+    q = r != 0 && (b < 0) != (r < 0) ? q - (T)1 : q; \
+    T f = __builtin_floor##B(q), y = q - f > (T)0.5 ? f + (T)1 : f; \
+    return q == 0 ? __builtin_copysign##B((T)0, a / b) : y; \
+  } \
+  CNM_FN T cnp_floor_div_##S(T a, T b) \
+  { \
+    return b == 0 ? a / b : cnp_floor_div_of_##S(a, b, __builtin_fmod##B(a, b)); \
   } \
   CNM_FN T cnp_trunc_div_##S(T a, T b) { return __builtin_trunc##B(a / b); } \
   CNM_FN T cnp_clip_##S(T a, T b, T c) { return cnp_minimum_##S(cnp_maximum_##S(a, b), c); } \

@@ -21,7 +21,7 @@
 #include "base/scratch.h"
 #include "tensor/tensor.h"
 
-enum { BLOCK = CNI_PW_BLOCK, WIDE = CNI_PW_WIDE, GRAIN = CNI_PW_GRAIN, SHORT_ROW = 128 };
+enum { BLOCK = CNI_PW_BLOCK, WIDE = CNI_PW_WIDE, GRAIN = CNI_PW_GRAIN, SHORT_ROW = 128, WHOLE_ROW = 33 };
 enum { ROOM = CNI_PW_ROOM };
 enum { FEW = 16, ROOMS = 24, REGISTERS = 256 }; /* inputs, blocks and registers that need no memory of the heap */
 
@@ -54,17 +54,6 @@ static inline enum cni_compute class_of(const plan *pl, int reg)
 }
 
 static const cni_pw_table *table(void) { return CNI_BY_ISA(cni_pw_table); }
-
-cni_pw_loop cni_pw_loop_by_size(const cni_pw_table *t, int prim, const double *x, int64_t n)
-{
-  cni_pw_loop wide = prim == CNI_PW_sin   ? t->wide_sin
-                     : prim == CNI_PW_cos ? t->wide_cos
-                     : prim == CNI_PW_tan ? t->wide_tan
-                                          : NULL;
-  bool large = false;
-  for (int64_t i = 0; wide && i < n; i++) large |= x[i] > CNM_TRIG_MAX || x[i] < -CNM_TRIG_MAX;
-  return large ? wide : t->loop[CNI_C_F64][prim];
-}
 
 /* ---- one block ---- */
 
@@ -215,26 +204,65 @@ static void close_rooms(const rooms *r)
   if (r->heap) cni_scratch_free(r->inputs, r->heap);
 }
 
-/* One step over operands and a result that are used where they lie needs no blocks. */
-static bool run_whole(const plan *pl, char *const *ptr, const int64_t *stride, int64_t n)
+/* One step over operands and a result that are used where they lie, or are one value, needs no blocks. It is made out
+ * once for all rows: between short ones every instruction keeps the processor from asking for the next. */
+typedef struct whole {
+  cni_pw_loop loop;
+  int in[3]; /* which operand of a row each of the step's is */
+  const void *number; /* not NULL: what stands for operand `one`, which is one value everywhere */
+  int one;
+  int64_t value; /* where it points, if converted */
+} whole;
+
+/* The loop of a step whose operand `one` is one value; NULL: there is none. */
+static cni_pw_loop loop_with_one(const plan *pl, const cni_step *s, int one)
+{
+  if (pl->class != CNI_C_F32 || s->arg[0] == s->arg[1]) return NULL;
+  for (int i = 0; i < CNI_PW_ONES; i++)
+    if (pl->table->one[i].prim == s->prim) return pl->table->one[i].loop[s->arg[1] == one];
+  return NULL;
+}
+
+/* Is it so for rows of these strides? */
+static bool make_whole(whole *w, const plan *pl, const int64_t *stride)
 {
   const cni_program *p = pl->p;
   const cni_step *s = p->steps;
   int64_t size = pl->class == CNI_C_F32 ? 4 : 8;
   if (p->nstep != 1 || p->nconst || p->nout != 1 || pl->nontemporal || pl->checks_zero || pl->store[0]) return false;
-  if (p->typed) return false;
-  for (int k = 0; k < 1 + p->nin; k++)
-    if (stride[k] != size || (k && pl->in[k - 1].load)) return false;
-  cni_pw_loop_for(pl->table, pl->class, s->prim, ptr[1 + s->arg[0]], n)(ptr[0], ptr[1 + s->arg[0]], ptr[1 + s->arg[1]],
-                                                                 ptr[1 + s->arg[2]], n);
-  return true;
+  if (p->typed || stride[0] != size || (pl->class == CNI_C_F64 && cni_pw_wide_loop(pl->table, s->prim))) return false;
+  w->one = -1;
+  w->number = NULL;
+  for (int k = 0; k < p->nin; k++) {
+    const cn_desc *d = cn_desc_of(pl->c->in[k]);
+    if (stride[1 + k] == size && !pl->in[k].load) continue;
+    if (stride[1 + k] || w->one >= 0 || (pl->in[k].load && d->numel != 1)) return false;
+    w->one = k;
+    if (pl->in[k].load) load_some(pl, k, &w->value, d->data, 1), w->number = &w->value;
+  }
+  w->loop = w->one >= 0 ? loop_with_one(pl, s, w->one) : pl->table->loop[pl->class][s->prim];
+  for (int k = 0; k < 3; k++) w->in[k] = 1 + s->arg[k];
+  return w->loop != NULL;
+}
+
+static void whole_row(char *const *ptr, const int64_t *stride, int64_t n, void *payload)
+{
+  const whole *w = payload;
+  const void *in[3] = {ptr[w->in[0]], ptr[w->in[1]], ptr[w->in[2]]};
+  (void)stride;
+  if (w->number) in[w->in[1] == 1 + w->one] = w->number;
+  w->loop(ptr[0], in[0], in[1], in[2], n);
 }
 
 /* Leaves it to the caller to end non-temporal stores. */
 static void some_of_row(const plan *pl, char *const *ptr, const int64_t *stride, int64_t n)
 {
-  if (run_whole(pl, ptr, stride, n)) return;
   const cni_program *p = pl->p;
+  whole w;
+  if (make_whole(&w, pl, stride)) {
+    whole_row(ptr, stride, n, &w);
+    return;
+  }
   stack st;
   rooms r;
   int64_t block = n < pl->block ? n : pl->block;
@@ -629,6 +657,18 @@ static bool run_flat(plan *pl, const cn_call *c)
   return true;
 }
 
+/* Takes the walk where rows are worth a call of a loop each and need nothing else. */
+static bool run_whole(plan *pl, const cni_iter *it)
+{
+  int64_t stride[CNI_ITER_FEW];
+  whole w;
+  if (it->n > CNI_ITER_FEW || it->shape[it->ndim - 1] < WHOLE_ROW) return false;
+  for (int k = 0; k < it->n; k++) stride[k] = it->stride[k][it->ndim - 1];
+  if (!make_whole(&w, pl, stride)) return false;
+  cni_iter_run(it, GRAIN, whole_row, &w);
+  return true;
+}
+
 static int run_plan(plan *pl, const cn_call *c)
 {
   int status = check_loops(pl, c);
@@ -642,7 +682,8 @@ static int run_plan(plan *pl, const cn_call *c)
   for (int i = 0; i < c->nout; i++) cni_iter_add(&it, cn_desc_of(c->out[i]));
   for (int i = 0; i < c->nin; i++) cni_iter_add(&it, cn_desc_of(c->in[i]));
   cni_iter_finish(&it);
-  if (it.numel && !run_panels(pl, &it) && !run_tiles(pl, &it)) cni_iter_run(&it, GRAIN, run_row, pl);
+  if (it.numel && !run_whole(pl, &it) && !run_panels(pl, &it) && !run_tiles(pl, &it))
+    cni_iter_run(&it, GRAIN, run_row, pl);
   cni_iter_end(&it);
   return cn_err();
 }

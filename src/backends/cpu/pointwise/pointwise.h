@@ -8,11 +8,17 @@
 #include "base/dtype.h"
 #include "ops/program.h"
 
+enum { CNI_PW_ONES = 4 }; /* primitives with such loops */
 typedef void (*cni_pw_loop)(void *y, const void *a, const void *b, const void *c, int64_t n);
 typedef struct cni_pw_table {
   cni_pw_loop loop[CNI_COMPUTES][CNI_PRIM_COUNT];
   /* sin, cos and tan in float64 are exact up to CNM_TRIG_MAX; these are for blocks with larger arguments. */
   cni_pw_loop wide_sin, wide_cos, wide_tan;
+  /* In float32, where the first or the second operand is one value. */
+  struct {
+    int prim;
+    cni_pw_loop loop[2];
+  } one[CNI_PW_ONES];
 } cni_pw_table;
 
 CNI_DECLARE_BY_ISA(cni_pw_table, cni_pw_table);
@@ -22,6 +28,8 @@ enum { CNI_PW_WIDE = 2 * CNI_PW_BLOCK }; /* elements where all are float32: as m
 /* Bytes of a block in memory. Not a multiple of 4096: loads would wait for stores to the same offset of a page. */
 enum { CNI_PW_ROOM = CNI_PW_BLOCK * 8 + 320 };
 
+/* That loop, or NULL. */
+cni_pw_loop cni_pw_wide_loop(const cni_pw_table *t, int prim);
 /* The loop of a primitive for these operands: float64 sin, cos and tan of large arguments have loops of their own. */
 cni_pw_loop cni_pw_loop_by_size(const cni_pw_table *t, int prim, const double *x, int64_t n);
 static inline cni_pw_loop cni_pw_loop_for(const cni_pw_table *t, enum cni_compute class, int prim, const void *a,

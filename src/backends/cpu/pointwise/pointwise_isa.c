@@ -3,6 +3,8 @@
  *
  * Place in the flow: the leaves below cni_cpu_pointwise. Invariant: no loop is written by hand, but for one that
  * stands in for its like with the same bits. */
+#include <string.h>
+
 #include "backends/cpu/isa.h"
 #if CNI_FOR_AVX512
 #include "avx512/exp16.h"
@@ -26,17 +28,23 @@ typedef unsigned long long uint64_type;
       y[i] = (T)(formula); \
     } \
   }
+/* Every sa-th element of a and every sb-th of b: 1, or 0 for one value. */
 #define LOOP2(name, T, S, formula) \
-  static void name##_##S(void *y_, const void *a_, const void *b_, const void *c_, int64_t n) \
+  static inline __attribute__((always_inline)) void name##_by_##S(void *y_, const void *a_, int sa, const void *b_, \
+                                                                  int sb, int64_t n) \
   { \
     T *y = y_; \
     const T *a0 = a_, *b0 = b_; \
-    (void)c_; \
     CNI_IVDEP for (int64_t i = 0; i < n; i++) \
     { \
-      const T a = a0[i], b = b0[i]; \
+      const T a = a0[i * sa], b = b0[i * sb]; \
       y[i] = (T)(formula); \
     } \
+  } \
+  static void name##_##S(void *y, const void *a, const void *b, const void *c, int64_t n) \
+  { \
+    (void)c; \
+    name##_by_##S(y, a, 1, b, 1, n); \
   }
 #define LOOP3(name, T, S, formula) \
   static void name##_##S(void *y_, const void *a_, const void *b_, const void *c_, int64_t n) \
@@ -118,6 +126,100 @@ static void fast_exp_f32(void *y_, const void *a_, const void *b, const void *c,
 #define exp_f32 fast_exp_f32
 #endif
 
+/* Powers of one exponent are the usual ones: the same bits by loops that know it. PLAIN: where
+ * none is usual. */
+#define POWER(e) \
+  for (int64_t i = 0; i < n; i++) y[i] = F(pow)(a[i], e)
+#define POWERS(T, S, PLAIN) \
+  static void quick_pow_##S(void *y_, const void *a_, const void *b_, const void *c, int64_t n) \
+  { \
+    T *y = y_; \
+    const T *a = a_, *b = b_, e = n > 0 ? b[0] : 0; \
+    int differ = 0, usual = cnp_usual_power_##S(e); \
+    for (int64_t i = 0; i < n; i++) differ |= b[i] != e; \
+    for (int64_t i = 0; differ && i < n; i++) usual |= cnp_usual_power_##S(b[i]); \
+    if (!usual) PLAIN##_##S(y, a, b, c, n); \
+    else if (differ || e == -2 || e == -3) pow_##S(y, a, b, c, n); \
+    else if (e == 2) CNI_IVDEP POWER(2); \
+    else if (e == 3) CNI_IVDEP POWER(3); \
+    else if (e == 1) CNI_IVDEP POWER(1); \
+    else if (e == -1) CNI_IVDEP POWER(-1); \
+    else if (e == (T)0.5) CNI_IVDEP POWER((T)0.5); \
+    else CNI_IVDEP POWER((T)-0.5); \
+  }
+#define F(fn) cnp_##fn##_f32
+LOOP2(plain_pow, float, f32, cnm_powf(a, b))
+POWERS(float, f32, plain_pow)
+#undef F
+#define F(fn) cnp_##fn##_f64
+POWERS(double, f64, pow)
+#undef F
+#define pow_f32 quick_pow_f32
+#define pow_f64 quick_pow_f64
+
+/* fmod and what is made of it. A quotient below 2^22 (2^51) rounds up to an integer at times, never down, so what a
+ * fused multiply-add leaves is off by one divisor at most, and every step exact; a block with other quotients goes by
+ * the loop of the formula. */
+#if defined(__FMA__) || defined(__aarch64__)
+enum { SOME = 256 };
+#define QUOTIENT(name, T, S, RESULT) \
+  static void quick_##name##_##S(void *y, const void *a_, const void *b_, const void *c, int64_t n) \
+  { \
+    const T *a0 = a_, *b0 = b_; \
+    T block[SOME]; \
+    for (int64_t at = 0, m; at < n; at += m, a0 += m, b0 += m) { \
+      m = n - at < SOME ? n - at : SOME; \
+      if (rests_##S(block, a0, b0, m)) { \
+        CNI_IVDEP for (int64_t i = 0; i < m; i++) \
+        { \
+          const T a = a0[i], b = b0[i], r = block[i]; \
+          (void)a, (void)b; \
+          ((T *)y)[at + i] = RESULT; \
+        } \
+      } else name##_##S((T *)y + at, a0, b0, c, m); \
+    } \
+  }
+#define QUOTIENTS(T, S, B, MOST) \
+  static __attribute__((noinline)) bool rests_##S(T *r, const T *a, const T *b, int64_t n) \
+  { \
+    int large = 0; \
+    for (int64_t i = 0; i < n; i++) { \
+      const T u = __builtin_fabs##B(a[i]), v = __builtin_fabs##B(b[i]), t = u / v; \
+      T rest = __builtin_fma##B(-__builtin_trunc##B(t), v, u); \
+      large |= !(t < MOST); \
+      rest = rest < 0 ? rest + v : rest; \
+      r[i] = __builtin_copysign##B(t < 1 ? u : rest, a[i]); \
+    } \
+    return !large; \
+  } \
+  QUOTIENT(fmod, T, S, r) \
+  QUOTIENT(remainder, T, S, cnp_remainder_of_##S(r, b)) \
+  QUOTIENT(floor_div, T, S, cnp_floor_div_of_##S(a, b, r))
+QUOTIENTS(float, f32, f, 4194304)
+QUOTIENTS(double, f64, , 2251799813685248)
+#define fmod_f32 quick_fmod_f32
+#define fmod_f64 quick_fmod_f64
+#define remainder_f32 quick_remainder_f32
+#define remainder_f64 quick_remainder_f64
+#define floor_div_f32 quick_floor_div_f32
+#define floor_div_f64 quick_floor_div_f64
+#endif
+
+/* With one value as the first or the second operand. */
+#define FIRST(name) \
+  static void name##_first(void *y, const void *a, const void *b, const void *c, int64_t n) \
+  { \
+    (void)c; \
+    name##_by_f32(y, a, 0, b, 1, n); \
+  }
+#define SECOND(name) \
+  static void name##_second(void *y, const void *a, const void *b, const void *c, int64_t n) \
+  { \
+    (void)c; \
+    name##_by_f32(y, a, 1, b, 0, n); \
+  }
+FIRST(add) SECOND(add) FIRST(sub) SECOND(sub) FIRST(mul) SECOND(mul) FIRST(div) SECOND(div)
+
 #define ENTRY(name, S) [CNI_PW_##name] = name##_##S,
 #define PW1(name, kind, f, ...) FLOATS_##kind(, name, f)
 #define PW2 PW1
@@ -145,4 +247,6 @@ const cni_pw_table CNI_ISA_NAME(cni_pw_table) = {.loop = {
 #include "ops/pointwise.def"
 #undef USE
   },
-}, .wide_sin = wide_sin_f64, .wide_cos = wide_cos_f64, .wide_tan = wide_tan_f64};
+}, .wide_sin = wide_sin_f64, .wide_cos = wide_cos_f64, .wide_tan = wide_tan_f64,
+.one = {{CNI_PW_add, {add_first, add_second}}, {CNI_PW_sub, {sub_first, sub_second}},
+        {CNI_PW_mul, {mul_first, mul_second}}, {CNI_PW_div, {div_first, div_second}}}};

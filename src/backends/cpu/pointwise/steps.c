@@ -1,4 +1,5 @@
-/* steps.c: what all interpreters of pointwise programs need: constants, conversions, a typed program over one block.
+/* steps.c: what all interpreters of pointwise programs need: loops, constants, conversions, a typed program over one
+ * block.
  *
  * Place in the flow: pointwise.c walks operands, loop/nest_run.c runs nests; both come here for each block. Invariant:
  * y overlaps no operand of a conversion; other steps may write over theirs. */
@@ -6,13 +7,39 @@
 
 #include "backends/cpu/walk/cast.h"
 #include "base/convert.h"
+#include "base/maths.h"
 #include "base/state.h"
 #include "pointwise.h"
 
+cni_pw_loop cni_pw_wide_loop(const cni_pw_table *t, int prim)
+{
+  return prim == CNI_PW_sin ? t->wide_sin : prim == CNI_PW_cos ? t->wide_cos : prim == CNI_PW_tan ? t->wide_tan : NULL;
+}
+
+cni_pw_loop cni_pw_loop_by_size(const cni_pw_table *t, int prim, const double *x, int64_t n)
+{
+  cni_pw_loop wide = cni_pw_wide_loop(t, prim);
+  bool large = false;
+  for (int64_t i = 0; wide && i < n; i++) large |= x[i] > CNM_TRIG_MAX || x[i] < -CNM_TRIG_MAX;
+  return large ? wide : t->loop[CNI_C_F64][prim];
+}
+
 void cni_pw_repeat(void *room, size_t size, int64_t n)
 {
+  enum { FIRST = 256 }; /* bytes, by stores of our own: short calls of memcpy cost more than they move */
   size_t bytes = (size_t)n * size;
-  for (size_t done = size; done < bytes; done *= 2) /* the C library copies by the widest vectors there are */
+  if (bytes <= FIRST || (size != 4 && size != 8)) {
+    for (size_t done = size; done < bytes; done *= 2)
+      memcpy((char *)room + done, room, done < bytes - done ? done : bytes - done);
+    return;
+  }
+  typedef uint64_t pair __attribute__((vector_size(16)));
+  uint64_t bits = 0;
+  memcpy(&bits, room, size);
+  if (size == 4) bits |= bits << 32;
+  for (size_t done = 0; done < FIRST; done += sizeof(pair))
+    memcpy((char *)room + done, &(pair){bits, bits}, sizeof(pair));
+  for (size_t done = FIRST; done < bytes; done *= 2) /* the C library copies by the widest vectors there are */
     memcpy((char *)room + done, room, done < bytes - done ? done : bytes - done);
 }
 

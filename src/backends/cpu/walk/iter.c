@@ -89,7 +89,7 @@ static void walk_range(const run *r, int64_t begin, int64_t end, char **ptr, int
     r->fn(ptr, step, n, r->payload);
     at += n;
     if (at >= end) break;
-    for (int k = 0; k < it->n; k++) ptr[k] -= index[last] * it->stride[k][last];
+    for (int k = 0; index[last] && k < it->n; k++) ptr[k] -= index[last] * it->stride[k][last];
     index[last] = 0;
     for (int i = last - 1; i >= 0; i--) {
       index[i]++;

@@ -14,12 +14,19 @@
     for (int64_t k = 0; k < n; k++) memcpy(to, from, size); \
     break
 
+/* Fills a packed row with n elements that lie in the opposite order, the first of them at src (rows.c). */
+void cni_row_turn(char *dst, const char *src, size_t elem, int64_t n);
+
 /* Copies n elements of `elem` bytes (1, 2, 4 or 8) from one stride to another. */
 static inline void cni_row_copy(char *dst, int64_t dstep, const char *src, int64_t sstep, size_t elem,
                                 int64_t n)
 {
   if (dstep == (int64_t)elem && sstep == dstep) {
     memcpy(dst, src, (size_t)n * elem);
+    return;
+  }
+  if (dstep == (int64_t)elem && sstep == -dstep) {
+    cni_row_turn(dst, src, elem, n);
     return;
   }
   switch (elem) {
