@@ -75,6 +75,16 @@ typedef enum cn_deterministic {
 CN_API int cn_set_deterministic(cn_deterministic mode);
 CN_API cn_deterministic cn_deterministic_mode(void);
 
+/* What becomes of calls, in any thread, in which the host has to wait for a device's work: reading a value, a copy to
+ * the host, a size that depends on data, cn_stream_sync. Waiting for an event or for all work is no such call. */
+typedef enum cn_wait_mode {
+  CN_WAIT_SILENT,
+  CN_WAIT_WARN,
+  CN_WAIT_FAIL /* with CN_ERR_DEVICE, before it waits */
+} cn_wait_mode;
+CN_API int cn_set_wait_mode(cn_wait_mode mode);
+CN_API cn_wait_mode cn_wait_mode_now(void);
+
 /* Bytes of a device's own memory that tensors of this process hold, and the most so far. 0 for devices that work in
  * host memory, which cn_memory_get_stats counts. */
 CN_API void cn_device_memory(size_t *in_use, size_t *peak, cn_device device);
@@ -85,6 +95,14 @@ CN_API void cn_device_memory_reserved(size_t *now, size_t *peak, cn_device devic
 CN_API int cn_device_memory_trim(cn_device device);
 /* More numbers (ext/backend.h); zero where the device does not count them. Set stats->size first. */
 CN_API int cn_device_memory_get_stats(cn_device_memory_stats *stats, cn_device device);
+/* Calls each for the pieces of a device's memory (ext/backend.h), one segment after another, neighbours in order; it
+ * must not call the library. An error on devices that have none. */
+CN_API int cn_device_memory_pieces(void (*each)(const cn_memory_piece *piece, void *payload), void *payload,
+                                   cn_device device);
+/* What there is of pinned memory, and how much of it tensors have or queued copies read: blocks, then bytes. Zeros
+ * where a device has none. */
+CN_API void cn_device_pinned_stats(cn_pinned_stats *stats, cn_device device);
+CN_API void cn_device_pinned_reset_peak(cn_device device); /* from now on */
 /* What this process may take from the device, as cn_device_memory_reserved counts it; 0: no limit. Beyond it tensors
  * are out of memory (CN_ERR_MEMORY). An error on devices that cannot keep to one. */
 CN_API int cn_device_memory_set_limit(cn_device device, size_t bytes);

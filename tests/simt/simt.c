@@ -443,10 +443,10 @@ EXPORT CUresult cuGraphExecDestroy(CUgraphExec g)
 }
 
 /* Kernels find the functions above whatever way the plugin opened this library. */
-static void show_symbols(void)
+void simt_show_symbols(void)
 {
   Dl_info info;
-  if (dladdr((void *)(uintptr_t)show_symbols, &info)) dlopen(info.dli_fname, RTLD_NOW | RTLD_GLOBAL);
+  if (dladdr((void *)(uintptr_t)simt_show_symbols, &info)) dlopen(info.dli_fname, RTLD_NOW | RTLD_GLOBAL);
 }
 
 /* ---- half floats, exactly ---- */
@@ -483,31 +483,12 @@ EXPORT uint16_t simt_f16_bits(float f)
 
 /* ---- the driver ---- */
 
-EXPORT CUresult cuInit(unsigned flags)
-{
-  (void)flags;
-  show_symbols();
-  return CUDA_SUCCESS;
-}
 EXPORT CUresult cuGetErrorString(CUresult e, const char **text)
 {
   *text = e == CUDA_ERROR_LAUNCH_FAILED ? "the emulated kernel failed" : "emulated driver";
   return CUDA_SUCCESS;
 }
 EXPORT CUresult cuDriverGetVersion(int *version) { *version = 13000; return CUDA_SUCCESS; }
-EXPORT CUresult cuDeviceGetCount(int *n) { *n = 1; return CUDA_SUCCESS; }
-EXPORT CUresult cuDeviceGet(CUdevice *d, int i) { *d = i; return CUDA_SUCCESS; }
-EXPORT CUresult cuDeviceGetName(char *name, int n, CUdevice d)
-{
-  (void)d;
-  snprintf(name, (size_t)n, "emulated");
-  return CUDA_SUCCESS;
-}
-EXPORT CUresult cuDeviceGetPCIBusId(char *place, int n, CUdevice d)
-{
-  snprintf(place, (size_t)n, "0000:%02d:00.0", d);
-  return CUDA_SUCCESS;
-}
 EXPORT CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute a, CUdevice d)
 {
   (void)d;

@@ -25,6 +25,7 @@ typedef struct simt_counts_t {
   uint64_t clusters[9];     /* launches, by the blocks of a cluster */
 } simt_counts_t;
 extern simt_counts_t simt_counts;
+void simt_show_symbols(void); /* cuInit: kernels, which are libraries of their own, find what simt.c has */
 extern float simt_clock; /* milliseconds, of simt_memory.c's events */
 
 #endif

@@ -120,11 +120,26 @@ EXPORT CUresult cuMemFree_v2(CUdeviceptr p)
   free(block);
   return CUDA_SUCCESS;
 }
+static void *registered; /* memory that others made */
 EXPORT CUresult cuMemHostAlloc(void **p, size_t n, unsigned flags)
 {
   (void)flags;
   *p = calloc(1, n);
   return *p ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+EXPORT CUresult cuMemHostRegister_v2(void *p, size_t n, unsigned flags)
+{
+  (void)flags;
+  if (!n || !p) return CUDA_ERROR_INVALID_VALUE;
+  if (registered) return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED; /* one at a time is enough here */
+  registered = p;
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuMemHostUnregister(void *p)
+{
+  if (!p || p != registered) return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+  registered = NULL;
+  return CUDA_SUCCESS;
 }
 EXPORT CUresult cuMemFreeHost(void *p)
 {

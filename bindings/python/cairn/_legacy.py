@@ -58,6 +58,34 @@ HalfTensor, IntTensor, LongTensor = (_TYPES["cairn." + k] for k in ("HalfTensor"
 ShortTensor = _TYPES["cairn.ShortTensor"]
 
 
+class StorageType(type):
+    """The class of cairn.cuda.FloatStorage and its kin: isinstance looks at a TypedStorage. None is made by a call: a
+    storage is a tensor's (Tensor.storage)."""
+
+    dtype: _C.dtype
+    is_cuda: bool
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        from .storage import TypedStorage
+        return isinstance(instance, TypedStorage) and instance.dtype == cls.dtype and instance.is_cuda == cls.is_cuda
+
+    def __call__(cls, *args: Any, **options: Any) -> Any:
+        raise NotImplementedError("%s.%s: make a tensor and take its storage()" % (cls.__module__, cls.__name__))
+
+
+_STORAGES: dict[str, StorageType] = {}
+
+
+def storage_by_name(name: str) -> StorageType:
+    """The class of that name: "cuda.FloatStorage"."""
+    if not _STORAGES:
+        for dtype, kind in _type_names.items():
+            space = {"__module__": "cairn.cuda", "dtype": dtype, "is_cuda": True,
+                     "__doc__": "Storages of type %s." % dtype}
+            _STORAGES["cuda.%sStorage" % kind] = StorageType(kind + "Storage", (), space)
+    return _STORAGES[name]
+
+
 def by_name(name: str) -> TensorType:
     """The class of that name: "cairn.FloatTensor", "torch.cuda.LongTensor", "FloatTensor"."""
     parts = name.split(".")

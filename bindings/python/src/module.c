@@ -277,6 +277,67 @@ static PyObject *device_memory_stats(PyObject *module, PyObject *device)
   return all;
 }
 
+typedef struct pieces {
+  cn_memory_piece *v;
+  size_t n, room;
+} pieces;
+
+/* Without Python, which might free tensors meanwhile. Where host memory is out the rest is left out. */
+static void add_piece(const cn_memory_piece *p, void *payload)
+{
+  pieces *all = payload;
+  if (all->n == all->room) {
+    size_t room = all->room ? 2 * all->room : 64;
+    cn_memory_piece *v = PyMem_Realloc(all->v, room * sizeof *v);
+    if (!v) return;
+    all->v = v, all->room = room;
+  }
+  all->v[all->n++] = *p;
+}
+
+/* Each piece as (segment, at, bytes, asked, stream, op, used, small). */
+static PyObject *device_memory_pieces(PyObject *module, PyObject *device)
+{
+  cn_device id;
+  pieces all = {NULL, 0, 0};
+  (void)module;
+  if (cnpy_to_device(device, &id)) return NULL;
+  PyObject *list = cn_device_memory_pieces(add_piece, &all, id) ? cnpy_raise() : PyList_New((Py_ssize_t)all.n);
+  for (size_t i = 0; list && i < all.n; i++) {
+    const cn_memory_piece *p = &all.v[i];
+    PyObject *one = Py_BuildValue("(KKKKKzNN)", p->segment, p->at, p->bytes, p->asked, p->stream, p->op,
+                                  PyBool_FromLong(p->used), PyBool_FromLong(p->small));
+    if (!one || PyList_SetItem(list, (Py_ssize_t)i, one)) Py_CLEAR(list);
+  }
+  PyMem_Free(all.v);
+  return list;
+}
+
+/* (now, peak, total) of blocks, bytes, used, used_bytes. With a second argument the peaks start again. */
+static PyObject *device_pinned_stats(PyObject *module, PyObject *args)
+{
+  PyObject *device;
+  int reset = 0;
+  cn_device id;
+  cn_pinned_stats s;
+  (void)module;
+  if (!PyArg_ParseTuple(args, "O|p:_device_pinned_stats", &device, &reset) || cnpy_to_device(device, &id)) return NULL;
+  if (reset) cn_device_pinned_reset_peak(id);
+  cn_device_pinned_stats(&s, id);
+  return Py_BuildValue("((KKK)(KKK)(KKK)(KKK))", s.blocks.now, s.blocks.peak, s.blocks.total, s.bytes.now, s.bytes.peak,
+                       s.bytes.total, s.used.now, s.used.peak, s.used.total, s.used_bytes.now, s.used_bytes.peak,
+                       s.used_bytes.total);
+}
+
+/* What becomes of calls that have to wait for a device, as a number of cn_wait_mode; sets it where one is given. */
+static PyObject *wait_mode(PyObject *module, PyObject *args)
+{
+  int mode = (int)cn_wait_mode_now(), before = mode;
+  (void)module;
+  if (!PyArg_ParseTuple(args, "|i:_wait_mode", &mode)) return NULL;
+  return cn_set_wait_mode((cn_wait_mode)mode) ? cnpy_raise() : PyLong_FromLong(before);
+}
+
 static PyObject *device_memory_set_limit(PyObject *module, PyObject *args)
 {
   PyObject *device;
@@ -364,6 +425,9 @@ static PyMethodDef functions[] = {
     {"_current_cuda", cnpy_set_current, METH_O, "Which device \"cuda\" means; returns the one before; -1 only asks."},
     {"_device_memory", device_memory, METH_O, "Bytes of a device: held by tensors, taken from it, the most of both."},
     {"_device_memory_stats", device_memory_stats, METH_O, "Counts of blocks and segments of a device's memory."},
+    {"_device_memory_pieces", device_memory_pieces, METH_O, "The pieces of a device's memory."},
+    {"_device_pinned_stats", device_pinned_stats, METH_VARARGS, "Counts of a device's pinned memory."},
+    {"_wait_mode", wait_mode, METH_VARARGS, "What becomes of calls that have to wait for a device."},
     {"_device_memory_set_limit", device_memory_set_limit, METH_VARARGS, "Bytes that may be taken; 0: no limit."},
     {"_device_memory_trim", device_memory_trim, METH_O, "Gives back what is kept for the next tensors."},
     {"_device_memory_reset_peak", device_memory_reset_peak, METH_O, "The peak starts again from now."},

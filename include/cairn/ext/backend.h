@@ -155,6 +155,20 @@ typedef struct cn_device_memory_stats {
   uint64_t limit;                            /* for the bytes of segments; 0: none */
 } cn_device_memory_stats;
 
+/* A part of a segment of device memory: in use, or free. */
+typedef struct cn_memory_piece {
+  uint64_t segment, at, bytes; /* where its segment begins, and itself */
+  uint64_t asked;              /* in use: how much of it is */
+  uint64_t stream;             /* whose it is */
+  const char *op;              /* in use: which op asked for it; NULL: none */
+  bool used, small;            /* small: of a segment for small ones */
+} cn_memory_piece;
+
+typedef struct cn_pinned_stats {
+  cn_memory_count blocks, bytes;           /* that there are */
+  cn_memory_count used, used_bytes;        /* of these: not free to be handed out */
+} cn_pinned_stats;
+
 /* `stream` is one of stream_new, or NULL for the device's own one, in which everything is queued unless a program asks
  * for another. Work of one stream runs in order; between streams there is no order but by events. */
 typedef struct cn_backend {
@@ -238,6 +252,9 @@ typedef struct cn_backend {
   int (*memory_limit)(int index, size_t bytes);
   /* Waits for queued copies from this memory of host_alloc, and for no others. NULL: all work is waited for. */
   int (*host_wait)(int index, const void *memory);
+  /* cn_device_memory_pieces of device.h; and numbers of host_alloc's memory, whose peaks start again where reset. */
+  int (*memory_pieces)(int index, void (*each)(const cn_memory_piece *piece, void *payload), void *payload);
+  void (*pinned_stats)(int index, cn_pinned_stats *stats, bool reset);
 } cn_backend;
 
 CN_END_DECLS

@@ -133,6 +133,9 @@ typedef struct cn_host {
   cn_deterministic (*deterministic_mode)(void);
   /* For a kernel that adds in no fixed order, with a name that stays: 0, or the error where results must repeat. */
   int (*not_deterministic)(const char *op);
+  /* Before the host waits for the device where a program did not ask for that: 0, or the error where it must not
+   * (cn_set_wait_mode). */
+  int (*waiting)(void);
 } cn_host;
 
 typedef const cn_backend *(*cn_plugin_init_fn)(const cn_host *host);

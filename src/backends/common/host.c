@@ -173,4 +173,5 @@ const cn_host cni_host = {
   .conv_precision = cn_conv_precision,
   .deterministic_mode = cn_deterministic_mode,
   .not_deterministic = cni_not_deterministic,
+  .waiting = cni_waiting,
 };

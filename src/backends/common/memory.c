@@ -3,6 +3,7 @@
  * Place in the flow: fills cni_memory, through which tensor/ reaches backends that it does not know. Everything goes
  * into the stream that the calling thread uses on the device (stream.c). Invariant: memory is given back in the stream
  * it was taken in. */
+#include <cairn/ext/system.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -87,6 +88,48 @@ int cn_device_memory_get_stats(cn_device_memory_stats *stats, cn_device device)
   memset(stats, 0, size);
   stats->size = size;
   if (b->memory_stats) b->memory_stats(cni_device_index(device), stats);
+  return CN_OK;
+}
+
+int cn_device_memory_pieces(void (*each)(const cn_memory_piece *piece, void *payload), void *payload, cn_device device)
+{
+  const cn_backend *b = cni_backend_of(device);
+  if (b && b->memory_pieces) return b->memory_pieces(cni_device_index(device), each, payload);
+  return b ? cni_fail(CN_ERR_UNSUPPORTED, "memory pieces: memory of %s devices has none", b->name) : cn_err();
+}
+
+static void pinned_stats(cn_pinned_stats *stats, cn_device device, bool reset)
+{
+  const cn_backend *b = cni_backend_of(device);
+  *stats = (cn_pinned_stats){0};
+  if (b && b->pinned_stats) b->pinned_stats(cni_device_index(device), stats, reset);
+}
+void cn_device_pinned_stats(cn_pinned_stats *stats, cn_device device) { pinned_stats(stats, device, false); }
+void cn_device_pinned_reset_peak(cn_device device)
+{
+  cn_pinned_stats unused;
+  pinned_stats(&unused, device, true);
+}
+
+/* ---- waiting ---- */
+
+static _Atomic int wait_mode;
+
+int cn_set_wait_mode(cn_wait_mode mode)
+{
+  if ((int)mode < CN_WAIT_SILENT || mode > CN_WAIT_FAIL)
+    return cni_fail(CN_ERR_VALUE, "cn_set_wait_mode: there is no such setting: %d", (int)mode);
+  atomic_store(&wait_mode, (int)mode);
+  return CN_OK;
+}
+cn_wait_mode cn_wait_mode_now(void) { return (cn_wait_mode)atomic_load_explicit(&wait_mode, memory_order_relaxed); }
+
+int cni_waiting(void)
+{
+  cn_wait_mode mode = cn_wait_mode_now();
+  const char *op = cni_state()->running ? cni_state()->running : "a call";
+  if (mode == CN_WAIT_FAIL) return cni_fail(CN_ERR_DEVICE, "%s would wait for the device (cn_set_wait_mode)", op);
+  if (mode == CN_WAIT_WARN) cn_warn("%s waits for the device", op);
   return CN_OK;
 }
 

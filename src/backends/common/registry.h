@@ -21,5 +21,6 @@ const cn_backend *cni_backend_at(int i); /* NULL past the last */
 void cni_plugins_load(void);             /* the library's own backends that are plugins, where they are there */
 
 extern const cn_host cni_host; /* host.c */
+int cni_waiting(void); /* cn_host.waiting (memory.c) */
 
 #endif

@@ -115,6 +115,8 @@ void *cn_stream_handle(const cn_stream *s) { return s->handle; }
 int cn_stream_sync(cn_stream *s)
 {
   const cn_backend *b = with_streams(s->device);
+  int status = cni_waiting();
+  if (status) return status;
   return b ? b->stream_sync(cni_device_index(s->device), s->handle) : cni_memory.sync(s->device);
 }
 

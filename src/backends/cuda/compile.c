@@ -273,7 +273,7 @@ int cni_cuda_launched(cni_cuda_device *d, const char *name)
 {
   unsigned at = __atomic_fetch_add(&d->launched, 1, __ATOMIC_RELAXED) % CNI_CUDA_RECENT;
   __atomic_store_n(&d->recent[at], name, __ATOMIC_RELAXED);
-  return cni_cuda_waits ? cni_cuda_wait(d) : CN_OK;
+  return cni_cuda_waits ? cni_cuda_finish(d) : CN_OK;
 }
 
 /* May the kernel begin before what is queued in front of it has ended? */

@@ -224,6 +224,7 @@ int cni_cuda_copy_out(int index, void *host, const void *from, size_t size, void
   const cni_cuda_driver_table *cu = cni_cuda_driver();
   cni_cuda_device *d = cni_cuda_enter(index, queued_in);
   int status = d ? cni_cuda_not_recorded(d, "a copy to the host") : CN_ERR_DEVICE;
+  if (!status) status = cni_cuda_host->waiting();
   if (status) return status;
   cni_cuda_queue *q = cni_cuda_now(d);
   CUdeviceptr there = (CUdeviceptr)(uintptr_t)from;
@@ -233,6 +234,6 @@ int cni_cuda_copy_out(int index, void *host, const void *from, size_t size, void
   if (parts && !s) return CN_ERR_MEMORY;
   bool staged = s && copy_out_staged(&result, s, q->stream, host, there, size);
   if (!staged && size) result = cu->cuMemcpyDtoHAsync(host, there, size, q->stream);
-  status = cni_cuda_wait(d); /* which says more of what failed before */
+  status = cni_cuda_finish(d); /* which says more of what failed before */
   return status ? status : cni_cuda_check(result, "copying from the device");
 }

@@ -252,6 +252,13 @@ static int report_fault(cni_cuda_device *d)
 int cni_cuda_wait(cni_cuda_device *d)
 {
   int status = cni_cuda_not_recorded(d, "a wait");
+  if (!status) status = cni_cuda_host->waiting();
+  return status ? status : cni_cuda_finish(d);
+}
+
+int cni_cuda_finish(cni_cuda_device *d)
+{
+  int status = cni_cuda_not_recorded(d, "a wait");
   if (status) return status;
   status = waited(d, cni_cuda_driver()->cuStreamSynchronize(cni_cuda_now(d)->stream));
   return status ? status : report_fault(d);

@@ -171,6 +171,16 @@ void cni_cuda_memory_stats(int index, cn_device_memory_stats *stats)
   pthread_mutex_unlock(&d->lock);
 }
 
+int cni_cuda_memory_pieces(int index, void (*each)(const cn_memory_piece *piece, void *payload), void *payload)
+{
+  cni_cuda_device *d = cni_cuda_use(index);
+  if (!d) return CN_ERR_DEVICE;
+  pthread_mutex_lock(&d->lock);
+  cni_cuda_pieces_show(d, each, payload);
+  pthread_mutex_unlock(&d->lock);
+  return CN_OK;
+}
+
 int cni_cuda_memory_limit(int index, size_t bytes)
 {
   cni_cuda_device *d = cni_cuda_use(index);

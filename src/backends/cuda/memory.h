@@ -68,6 +68,9 @@ bool cni_cuda_segment_give(cni_cuda_device *d, cni_cuda_piece *p);
 void cni_cuda_pieces_join(cni_cuda_device *d, cni_cuda_queue *q);
 /* Free parts of segments that are in use, and the largest free piece. */
 void cni_cuda_pieces_gaps(const cni_cuda_device *d, cn_device_memory_stats *stats, size_t *largest);
+/* Calls each for all pieces, segment by segment. Holds the lock. */
+void cni_cuda_pieces_show(const cni_cuda_device *d, void (*each)(const cn_memory_piece *piece, void *payload),
+                          void *payload);
 void cni_cuda_pieces_exit(cni_cuda_device *d); /* host memory alone */
 
 #endif

@@ -56,6 +56,13 @@ static bool make_room(cni_cuda_pinned *p)
   return true;
 }
 
+static void up(cn_memory_count *c, uint64_t n)
+{
+  c->now += n;
+  c->total += n;
+  if (c->now > c->peak) c->peak = c->now;
+}
+
 static bool add(cni_cuda_pinned *p, block *b)
 {
   if (!make_room(p)) return false;
@@ -63,6 +70,7 @@ static bool add(cni_cuda_pinned *p, block *b)
   memmove(p->all + place + 1, p->all + place, (size_t)(p->n - place) * sizeof(block *));
   p->all[place] = b;
   p->n++;
+  up(&p->stats.blocks, 1), up(&p->stats.bytes, b->size);
   return true;
 }
 
@@ -72,6 +80,7 @@ static void drop(cni_cuda_pinned *p, block *b)
   int place = place_of(p, b->memory);
   memmove(p->all + place - 1, p->all + place, (size_t)(p->n - place) * sizeof(block *));
   p->n--;
+  p->stats.blocks.now--, p->stats.bytes.now -= b->size;
   cu->cuEventDestroy(b->copied);
   cu->cuMemFreeHost(b->memory);
   cni_cuda_host->free_memory(b, sizeof *b);
@@ -95,7 +104,10 @@ static void put_free(cni_cuda_pinned *p, block *b)
   b->next = p->free[b->class_number];
   p->free[b->class_number] = b;
   p->kept += b->size;
+  p->stats.used.now--, p->stats.used_bytes.now -= b->size;
 }
+
+static void hand_out(cni_cuda_pinned *p, const block *b) { up(&p->stats.used, 1), up(&p->stats.used_bytes, b->size); }
 
 static block *take_free(cni_cuda_pinned *p, int class_number)
 {
@@ -103,6 +115,7 @@ static block *take_free(cni_cuda_pinned *p, int class_number)
   if (!b) return NULL;
   p->free[class_number] = b->next;
   p->kept -= b->size;
+  hand_out(p, b);
   return b;
 }
 
@@ -162,6 +175,7 @@ static block *new_block(cni_cuda_device *d, size_t size, int class_number)
   if (made) {
     pthread_mutex_lock(&d->lock);
     made = add(&d->pinned, b);
+    if (made) hand_out(&d->pinned, b);
     pthread_mutex_unlock(&d->lock);
     if (made) return b;
     cu->cuEventDestroy(b->copied);
@@ -209,6 +223,18 @@ int cni_cuda_host_wait(int index, const void *memory)
   CUevent copied = b && b->read ? b->copied : NULL;
   pthread_mutex_unlock(&d->lock);
   return copied ? cni_cuda_check(cni_cuda_driver()->cuEventSynchronize(copied), "waiting for a copy") : CN_OK;
+}
+
+void cni_cuda_pinned_stats(int index, cn_pinned_stats *stats, bool reset)
+{
+  cni_cuda_device *d = cni_cuda_use(index);
+  if (!d) return;
+  pthread_mutex_lock(&d->lock);
+  cn_pinned_stats *s = &d->pinned.stats;
+  cn_memory_count *const counts[] = {&s->blocks, &s->bytes, &s->used, &s->used_bytes};
+  for (size_t i = 0; reset && i < sizeof counts / sizeof *counts; i++) counts[i]->peak = counts[i]->now;
+  *stats = *s;
+  pthread_mutex_unlock(&d->lock);
 }
 
 bool cni_cuda_is_pinned(cni_cuda_device *d, const void *memory)

@@ -76,6 +76,8 @@ const cn_backend *cn_plugin_init(const cn_host *host)
       .memory_stats = cni_cuda_memory_stats,
       .memory_limit = cni_cuda_memory_limit,
       .host_wait = cni_cuda_host_wait,
+      .memory_pieces = cni_cuda_memory_pieces,
+      .pinned_stats = cni_cuda_pinned_stats,
   };
   if (host->abi != CN_BACKEND_ABI || host->size < sizeof(cn_host)) return NULL;
   cni_cuda_host = host;

@@ -113,6 +113,7 @@ typedef struct cni_cuda_pinned {
   size_t kept;                           /* bytes in these */
   struct cni_cuda_block *oldest, *newest; /* given back, but perhaps a copy from them is still to be done */
   size_t waiting;                        /* bytes in these */
+  cn_pinned_stats stats;
 } cni_cuda_pinned;
 
 /* What a kernel met, as in kernels/common.cuh; generated loops write `op` alone. */
@@ -170,8 +171,10 @@ bool cni_cuda_gone(void); /* is this such a child? */
 /* 0, or an error that says what failed. */
 int cni_cuda_check(CUresult result, const char *what);
 /* Waits for the work of the stream in use; a failure of the device is an error that lists the last ops, a fault that a
- * kernel met one that names its op. sync: ... and for that of others in this process. */
+ * kernel met one that names its op. sync: ... and for that of others in this process. finish: where the host has been
+ * asked already whether it may wait (cn_host.waiting). */
 int cni_cuda_wait(cni_cuda_device *d);
+int cni_cuda_finish(cni_cuda_device *d);
 int cni_cuda_sync(int index);
 void *cni_cuda_stream(int index);
 /* A number for an op's name that a kernel can write when it meets a fault; cni_cuda_wait turns it back. */
@@ -256,6 +259,7 @@ void *cni_cuda_memory_alloc(int index, size_t size, void *stream);
 void cni_cuda_memory_free(int index, void *memory, size_t size, void *stream);
 void cni_cuda_memory_reserved(int index, size_t *now, size_t *peak, bool reset);
 void cni_cuda_memory_stats(int index, cn_device_memory_stats *stats);
+int cni_cuda_memory_pieces(int index, void (*each)(const cn_memory_piece *piece, void *payload), void *payload);
 int cni_cuda_memory_limit(int index, size_t bytes);
 int cni_cuda_memory_trim(int index);
 /* Did a call of the driver want memory that we keep? It is the driver's now, and the call can be tried again. */
@@ -281,6 +285,7 @@ int cni_cuda_host_wait(int index, const void *memory); /* for copies from it */
 /* What to record behind a copy from this memory in this stream, which waits for earlier ones in others. NULL: the
  * memory is not this device's pinned memory, or so much of that waits already that it is not to be read as such. */
 CUevent cni_cuda_pinned_event(cni_cuda_device *d, const void *memory, CUstream stream);
+void cni_cuda_pinned_stats(int index, cn_pinned_stats *stats, bool reset);
 bool cni_cuda_is_pinned(cni_cuda_device *d, const void *memory);
 void cni_cuda_pinned_exit(cni_cuda_device *d);
 

@@ -15,11 +15,12 @@ static char *text_of(const void *source, size_t *size) { return cni_cuda_host->s
 static int launch_by_pointer(cni_cuda_device *d, const char *name, CUfunction function, cni_cuda_grid grid,
                              const cn_source *s)
 {
-  void *there = cni_cuda_scratch(d, name, s->loop_size);
-  if (!there) return CN_ERR_MEMORY;
-  int status = cni_cuda_check(cni_cuda_driver()->cuMemcpyHtoDAsync((CUdeviceptr)(uintptr_t)there, s->loop,
+  int status = cni_cuda_host->waiting();
+  void *there = status ? NULL : cni_cuda_scratch(d, name, s->loop_size);
+  if (!there) return status ? status : CN_ERR_MEMORY;
+  status = cni_cuda_check(cni_cuda_driver()->cuMemcpyHtoDAsync((CUdeviceptr)(uintptr_t)there, s->loop,
                                                                    s->loop_size, cni_cuda_now(d)->stream), name);
-  if (!status) status = cni_cuda_wait(d);
+  if (!status) status = cni_cuda_finish(d);
   if (!status) status = cni_cuda_launch(d, name, function, grid, &there);
   cni_cuda_free(d, there, s->loop_size);
   return status;

@@ -150,7 +150,7 @@ int cni_cuda_stream_query(int index, void *stream)
 int cni_cuda_stream_sync(int index, void *stream)
 {
   cni_cuda_device *d = cni_cuda_enter(index, stream);
-  return d ? cni_cuda_wait(d) : CN_ERR_DEVICE;
+  return d ? cni_cuda_finish(d) : CN_ERR_DEVICE;
 }
 
 /* ---- events ---- */

@@ -413,6 +413,23 @@ void cni_cuda_pieces_gaps(const cni_cuda_device *d, cn_device_memory_stats *stat
   }
 }
 
+void cni_cuda_pieces_show(const cni_cuda_device *d, void (*each)(const cn_memory_piece *piece, void *payload),
+                          void *payload)
+{
+  const cni_cuda_pieces *t = &d->pieces;
+  for (size_t i = 0; t->slots && i < (size_t)1 << t->bits; i++) {
+    const cni_cuda_piece *p = t->slots[i];
+    if (!p || p->before) continue;
+    for (const uint64_t segment = p->at; p; p = p->behind) {
+      bool used = p->state == CNI_CUDA_USED;
+      cn_memory_piece shown = {.segment = segment, .at = p->at, .bytes = p->size, .used = used,
+                               .asked = used ? p->asked : 0, .op = used ? p->op : NULL,
+                               .stream = (uint64_t)(uintptr_t)p->queue->stream, .small = p->kind == CN_MEMORY_SMALL};
+      each(&shown, payload);
+    }
+  }
+}
+
 void cni_cuda_pieces_exit(cni_cuda_device *d)
 {
   cni_cuda_pieces *t = &d->pieces;

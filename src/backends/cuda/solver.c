@@ -51,6 +51,7 @@ int cni_cuda_solver_end(cni_cuda_work *w, int status)
 static int take_room(cni_cuda_work *w, int asked)
 {
   if (asked) return failed(w->b, asked);
+  if (w->host_bytes && (asked = cni_cuda_host->waiting())) return asked; /* give_room will */
   w->device = cni_cuda_scratch(w->b->d, w->b->name, w->device_bytes);
   if (!w->device) return CN_ERR_MEMORY;
   w->host = w->host_bytes ? cni_cuda_host->memory(w->host_bytes) : NULL;
@@ -60,7 +61,7 @@ static int take_room(cni_cuda_work *w, int asked)
 /* Work on the host's part may be queued: it is waited for. */
 static int give_room(cni_cuda_work *w, int status)
 {
-  if (w->host && !status) status = cni_cuda_wait(w->b->d);
+  if (w->host && !status) status = cni_cuda_finish(w->b->d);
   if (w->host) cni_cuda_host->free_memory(w->host, w->host_bytes);
   if (w->device) cni_cuda_free(w->b->d, w->device, w->device_bytes ? w->device_bytes : 1);
   w->device = w->host = NULL;

@@ -194,7 +194,8 @@ static int copy_in(int index, void *to, const void *from, size_t size, void *str
 static int copy_out(int index, void *to, const void *from, size_t size, void *stream)
 {
   if (cni_mirror_records(index)) return cni_mirror_cannot_keep("a copy to the host");
-  int status = cni_mirror_stream_sync(index, stream);
+  int status = cni_mirror_host->waiting();
+  if (!status) status = cni_mirror_stream_sync(index, stream);
   if (!status && size) memcpy(to, mirror_show(from), size);
   return status;
 }

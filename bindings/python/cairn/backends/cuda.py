@@ -9,16 +9,23 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import Any, Iterator
+import warnings
+from typing import TYPE_CHECKING, Any, Iterator, NoReturn
 
 from .._arguments import only_speed
+from .._modes import no_grad
 from .._settings import get_float32_matmul_precision, set_float32_matmul_precision
 from ..nn._sdpa import SDPBackend, allow, allowed, sdpa_kernel
 
-__all__ = ["allow_fp16_bf16_reduction_math_sdp", "cudnn_sdp_enabled", "enable_cudnn_sdp", "enable_flash_sdp",
+if TYPE_CHECKING:
+    from .._tensor import Tensor
+
+__all__ = ["SDPAParams", "allow_fp16_bf16_reduction_math_sdp", "can_use_cudnn_attention",
+           "can_use_efficient_attention", "can_use_flash_attention", "cublas_workspace_size",
+           "cublaslt_workspace_size", "cudnn_sdp_enabled", "cufft_plan_cache", "enable_cudnn_sdp", "enable_flash_sdp",
            "enable_math_sdp", "enable_mem_efficient_sdp", "flash_sdp_enabled", "fp16_bf16_reduction_math_sdp_allowed",
-           "is_built", "is_flash_attention_available", "math_sdp_enabled", "matmul", "mem_efficient_sdp_enabled",
-           "preferred_blas_library", "preferred_linalg_library", "sdp_kernel"]
+           "is_built", "is_ck_sdpa_available", "is_flash_attention_available", "math_sdp_enabled", "matmul",
+           "mem_efficient_sdp_enabled", "preferred_blas_library", "preferred_linalg_library", "sdp_kernel"]
 
 
 def is_built() -> bool:
@@ -127,6 +134,55 @@ def is_flash_attention_available() -> bool:
     return False
 
 
+def is_ck_sdpa_available() -> bool:
+    """False: that library is not used."""
+    return False
+
+
+class SDPAParams:
+    """A call of scaled_dot_product_attention, for can_use_flash_attention and its kin."""
+
+    def __init__(self, query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None, dropout: float,
+                 is_causal: bool, enable_gqa: bool) -> None:
+        self.query, self.key, self.value, self.attn_mask = query, key, value, attn_mask
+        self.dropout, self.is_causal, self.enable_gqa = dropout, is_causal, enable_gqa
+
+
+def _can_use(backend: SDPBackend, params: SDPAParams, debug: bool) -> bool:
+    """Runs the call where that backend alone is allowed: what it takes is its own decision. Random numbers stay."""
+    from ..nn.functional import scaled_dot_product_attention
+    from ..random import get_rng_state, set_rng_state
+    if not params.query.is_cuda:
+        return False
+    state = get_rng_state()
+    try:
+        with no_grad(), sdpa_kernel(backend):
+            scaled_dot_product_attention(params.query, params.key, params.value, params.attn_mask, params.dropout,
+                                         params.is_causal, enable_gqa=params.enable_gqa)
+        return True
+    except RuntimeError as error:
+        if debug:
+            warnings.warn(str(error), stacklevel=3)
+        return False
+    finally:
+        set_rng_state(state)
+
+
+def can_use_flash_attention(params: SDPAParams, debug: bool = False) -> bool:
+    """Does the device's fused kernel take this call? It is run to find out; with debug a warning says why not."""
+    return _can_use(SDPBackend.FLASH_ATTENTION, params, debug)
+
+
+def can_use_efficient_attention(params: SDPAParams, debug: bool = False) -> bool:
+    """The same: there is one fused kernel by three names."""
+    return _can_use(SDPBackend.EFFICIENT_ATTENTION, params, debug)
+
+
+def can_use_cudnn_attention(params: SDPAParams, debug: bool = False) -> bool:
+    """The same."""
+    return _can_use(SDPBackend.CUDNN_ATTENTION, params, debug)
+
+
 @contextlib.contextmanager
 def sdp_kernel(enable_flash: bool = True, enable_math: bool = True, enable_mem_efficient: bool = True,
                enable_cudnn: bool = True) -> Iterator[dict[str, Any]]:
@@ -158,6 +214,39 @@ def preferred_linalg_library(backend: Any = None) -> str:
 def preferred_blas_library(backend: Any = None) -> str:
     """A hint, "cublas" or "cublaslt": cairn takes cuBLASLt for large products, a kernel of its own for small ones."""
     return _prefer("preferred_blas_library", ("default", "cublas", "cublaslt"), backend)
+
+
+def cublas_workspace_size(size: int | None = None) -> int:
+    """Raises: a stream's workspace for products has one size, which is neither told nor set."""
+    raise NotImplementedError("backends.cuda.cublas_workspace_size(%r): the workspace of a stream has one size, which "
+                              "is neither told nor set" % (size,))
+
+
+def cublaslt_workspace_size(size: int | None = None) -> int:
+    """Raises: see cublas_workspace_size."""
+    return cublas_workspace_size(size)
+
+
+class _PlanCache:
+    """cufft_plan_cache: plans of FFTs are kept by length and number of lines as long as the process lives, and neither
+    counted nor dropped: whatever is asked of them raises."""
+
+    def _refuse(self, *what: Any) -> NoReturn:
+        asked = ".%s" % what[0] if isinstance(what[0], str) else "[%r]" % (what[0],)
+        raise NotImplementedError("backends.cuda.cufft_plan_cache%s: plans of FFTs are kept as long as the process "
+                                  "lives" % asked)
+
+    size = max_size = property(lambda self: self._refuse("size"), lambda self, value: self._refuse("size", value))
+
+    def clear(self) -> None:
+        """Raises."""
+        self._refuse("clear")
+
+    def __getitem__(self, device: Any) -> NoReturn:
+        self._refuse(device)
+
+
+cufft_plan_cache = _PlanCache()
 
 
 _kept: dict[str, Any] = {"preferred_linalg_library": "default", "preferred_blas_library": "default",

@@ -12,7 +12,8 @@ from typing import Any
 
 from ._devices import _Device, _index
 
-__all__ = ["clock_rate", "device_memory_used", "memory_usage", "power_draw", "temperature", "utilization"]
+__all__ = ["clock_rate", "device_memory_used", "list_gpu_processes", "memory_usage", "power_draw", "temperature",
+           "utilization"]
 
 _TEMPERATURE_OF_THE_CHIP, _CLOCK_OF_MULTIPROCESSORS = 0, 1
 
@@ -23,6 +24,11 @@ class _Busy(ctypes.Structure):
 
 class _Memory(ctypes.Structure):
     _fields_ = [("total", ctypes.c_ulonglong), ("free", ctypes.c_ulonglong), ("used", ctypes.c_ulonglong)]
+
+
+class _Process(ctypes.Structure):
+    _fields_ = [("pid", ctypes.c_uint), ("memory", ctypes.c_ulonglong), ("instance", ctypes.c_uint),
+                ("compute", ctypes.c_uint)]
 
 
 @functools.cache
@@ -41,8 +47,8 @@ def _check(status: int, what: str) -> None:
         raise RuntimeError("cairn.cuda: %s failed with %d" % (what, status))
 
 
-def _read(device: _Device, name: str, result: Any, *args: Any) -> Any:
-    """result, filled by NVML's function of that name."""
+def _handle(device: _Device) -> ctypes.c_void_p:
+    """NVML's of a device."""
     index = _index(device)
     driver, management = _libraries()
     number, place, handle = ctypes.c_int(), ctypes.create_string_buffer(64), ctypes.c_void_p()
@@ -50,7 +56,13 @@ def _read(device: _Device, name: str, result: Any, *args: Any) -> Any:
     _check(driver.cuDeviceGetPCIBusId(place, len(place), number), "cuDeviceGetPCIBusId")
     _check(management.nvmlDeviceGetHandleByPciBusId_v2(place, ctypes.byref(handle)),
            "nvmlDeviceGetHandleByPciBusId_v2")
-    _check(getattr(management, name)(handle, *args, ctypes.byref(result)), name)
+    return handle
+
+
+def _read(device: _Device, name: str, result: Any, *args: Any) -> Any:
+    """result, filled by NVML's function of that name."""
+    handle = _handle(device)
+    _check(getattr(_libraries()[1], name)(handle, *args, ctypes.byref(result)), name)
     return result
 
 
@@ -82,3 +94,13 @@ def power_draw(device: _Device = None) -> int:
 def clock_rate(device: _Device = None) -> int:
     """The clock of multiprocessors, MHz, as it is now."""
     return int(_read(device, "nvmlDeviceGetClockInfo", ctypes.c_uint(), _CLOCK_OF_MULTIPROCESSORS).value)
+
+
+def list_gpu_processes(device: _Device = None) -> str:
+    """The processes that compute on a device, and how much of its memory each uses, as text."""
+    handle, count, most = _handle(device), ctypes.c_uint(256), 256
+    found = (_Process * most)()
+    _check(_libraries()[1].nvmlDeviceGetComputeRunningProcesses_v3(handle, ctypes.byref(count), found),
+           "nvmlDeviceGetComputeRunningProcesses_v3")
+    lines = ["process %10d uses %12.3f MB GPU memory" % (p.pid, p.memory / 2**20) for p in found[:count.value]]
+    return "\n".join(["GPU:%d" % _index(device)] + (lines or ["no processes are running"]))
