@@ -127,7 +127,7 @@ endif()
 # Its graphs, for a device that is described.
 if(CAIRN_CUDA_BUILT AND CAIRN_CUDNN_INCLUDE)
   target_sources(test_dnn_graphs PRIVATE ${PROJECT_SOURCE_DIR}/src/backends/cuda/dnn_graph.c
-    ${PROJECT_SOURCE_DIR}/src/backends/cuda/attention_graph.c)
+    ${PROJECT_SOURCE_DIR}/src/backends/cuda/attention_graph.c ${PROJECT_SOURCE_DIR}/src/backends/cuda/conv_graph.c)
   target_include_directories(test_dnn_graphs PRIVATE ${PROJECT_SOURCE_DIR}/src/backends/cuda)
   target_include_directories(test_dnn_graphs SYSTEM PRIVATE ${CAIRN_CUDA_INCLUDE} ${CAIRN_CUDNN_INCLUDE})
   target_compile_definitions(test_dnn_graphs PRIVATE CNI_HAVE_CUDNN_H=1)

@@ -1,6 +1,7 @@
-/* test_dnn_graphs.c: cuDNN takes every graph that attention is described by: graphs and engines are made for a device
- * that is described (h200.json, as cuDNN itself writes it), so no GPU is needed. Needs cuDNN and a driver or its stub;
- * skipped, with the reason, where they are not.
+/* test_dnn_graphs.c: cuDNN takes every graph that attention is described by, and the convolutions of the zoo's networks
+ * with what is joined to them, and their gradients: graphs and engines are made for a device that is described
+ * (h200.json, as cuDNN itself writes it), so no GPU is needed. Needs cuDNN and a driver or its stub; skipped, with the
+ * reason, where they are not.
  *
  * What is asserted is that an engine is known for each form, both ways: a form without one would go by parts, slowly
  * and unseen. */
@@ -12,11 +13,23 @@ static void attention_forms(void **state)
   (void)state;
   SKIP_TEST("no cuDNN");
 }
+static void convolutions_of_networks(void **state)
+{
+  (void)state;
+  SKIP_TEST("no cuDNN");
+}
 #else
+#include <cairn/cairn.h>
+#include <cairn/ext/graph.h>
+#include <cairn/kw.h>
+#include <cairn/zoo.h>
 #include <dlfcn.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "backends/cuda/attention.h"
+#include "backends/cuda/conv.h"
+#include "backends/cuda/conv_graph.h"
 
 #ifdef __SANITIZE_ADDRESS__
 /* cuDNN keeps code that it compiled until the process ends, and has unloaded the library that did by then. */
@@ -149,10 +162,120 @@ static void attention_forms(void **state)
   }
   dnn.cudnnBackendDestroyDescriptor(device);
 }
+
+/* ---- convolutions ---- */
+
+enum { MOST_FORMS = 400 };
+typedef struct forms {
+  cni_conv_form v[MOST_FORMS];
+  int n;
+} forms;
+
+static void shape_of(int64_t *shape, const cn_graph *g, int value)
+{
+  cn_value_info info = {.size = sizeof info};
+  assert_int_equal(cn_graph_value_at(&info, g, value), 0);
+  assert_int_equal(info.ndim, 4);
+  memcpy(shape, info.shape, 4 * sizeof *shape);
+}
+
+static void pair_of(int64_t *pair, const cn_value *v)
+{
+  for (int i = 0; i < 2; i++) pair[i] = v->tag == CN_V_INT ? v->u.i : v->u.is[v->n > 1 ? i : 0];
+}
+
+/* A node conv2d of a traced network, where no form is like it yet. */
+static void add_form(forms *all, const cn_graph *g, const cn_graph_node *n)
+{
+  cni_conv_form f;
+  memset(&f, 0, sizeof f);
+  memcpy(f.what, "conv2d", sizeof f.what);
+  shape_of(f.x, g, n->in[0]), shape_of(f.w, g, n->in[1]), shape_of(f.y, g, n->out[0]);
+  pair_of(f.stride, &n->args[3]), pair_of(f.padding, &n->args[4]), pair_of(f.dilation, &n->args[5]);
+  f.groups = n->args[6].u.i;
+  if (f.w[1] == 1) return; /* filters of one channel have kernels of ours */
+  f.as_they_lie = cni_conv_as_they_lie(&f);
+  for (int i = 0; i < all->n; i++)
+    if (!memcmp(&all->v[i], &f, sizeof f)) return;
+  assert_true(all->n < MOST_FORMS);
+  all->v[all->n++] = f;
+}
+
+static int forward(cn_tensor **out, cn_tensor *const *in, void *payload)
+{
+  out[0] = cn_forward(payload, in[0]);
+  return cn_err();
+}
+
+/* The convolutions of a network on images of this side. On a device without data nothing is computed. */
+static void add_network(forms *all, const char *name, int64_t side)
+{
+  cn_scope *s = cn_scope_begin();
+  cn_device meta = cn_device_find("meta");
+  cn_module *net = cn_zoo(name, .device = meta);
+  cn_module_train(net, false);
+  cn_tensor *x = cn_empty(CN_SHAPE(8, 3, side, side), .device = meta);
+  int saved = cn_no_grad_begin();
+  cn_graph *g = cn_trace(forward, 1, &x, 1, net);
+  cn_no_grad_end(saved);
+  if (!g) fail_msg("%s: %s", name, cn_err_message());
+  for (size_t i = 0; i < cn_graph_nodes(g); i++) {
+    cn_graph_node n = {.size = sizeof n};
+    assert_int_equal(cn_graph_node_at(&n, g, (int)i), 0);
+    if (!strcmp(n.name, "conv2d")) add_form(all, g, &n);
+  }
+  cn_graph_free(g);
+  cn_module_release(net);
+  cn_scope_end(s);
+}
+
+static void check_conv(cudnnBackendDescriptor_t device, const cni_conv_form *f, const char *what)
+{
+  cudnnBackendDescriptor_t engines[CNI_DNN_ENGINES];
+  cni_dnn_graph g = {.status = CUDNN_STATUS_SUCCESS};
+  cni_conv_describe(&g, f);
+  int n = cni_dnn_engines(&g, NULL, device, engines);
+  if (n < 1)
+    fail_msg("%s, type %d: %lldx%lldx%lldx%lld by %lldx%lldx%lldx%lld: %s", what, f->dtype, (long long)f->x[0],
+             (long long)f->x[1], (long long)f->x[2], (long long)f->x[3], (long long)f->w[0], (long long)f->w[1],
+             (long long)f->w[2], (long long)f->w[3], dnn.cudnnGetErrorString(g.status));
+  while (n) dnn.cudnnBackendDestroyDescriptor(engines[--n]);
+  cni_dnn_drop(&g);
+}
+
+static void convolutions_of_networks(void **state)
+{
+  (void)state;
+  static const char *const names[] = {"resnet18", "resnext50_32x4d", "googlenet", "densenet121", "squeezenet1_0",
+                                      "mobilenet_v2", "efficientnet_b0", "convnext_tiny"};
+  static const int types[] = {CN_BF16, CN_F16, CN_F32};
+  if (!find_libraries()) SKIP_TEST("no cuDNN");
+  cudnnBackendDescriptor_t device = described("h200.json");
+  forms *all = calloc(1, sizeof *all);
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) add_network(all, names[i], 224);
+  assert_true(all->n > 100);
+  for (int i = 0; i < all->n; i++) { /* each network has each type */
+    cni_conv_form f = all->v[i];
+    f.dtype = types[i % 3];
+    f.strict = f.dtype == CN_F32;
+    static const char *const kinds[] = {"forward", "input's gradient", "filter's gradient"};
+    for (f.kind = CNI_CUDA_CONV_FORWARD; f.kind <= CNI_CUDA_CONV_WEIGHT; f.kind++)
+      check_conv(device, &f, kinds[f.kind]);
+    f.kind = CNI_CUDA_CONV_FORWARD;
+    f.bias = f.relu = 1;
+    check_conv(device, &f, "with bias and relu");
+    f.residual = 1;
+    check_conv(device, &f, "with bias, residual and relu");
+    f.repeats = 1;
+    check_conv(device, &f, "with bias, residual and relu, in order");
+  }
+  free(all);
+  dnn.cudnnBackendDestroyDescriptor(device);
+}
 #endif
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(attention_forms)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(attention_forms), cmocka_unit_test(convolutions_of_networks)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -21,7 +21,13 @@ int cni_cuda_depthwise(cn_call *c, const cni_cuda_conv *v);
 int cni_cuda_conv_dnn(cn_call *c, const cni_cuda_conv *v);
 
 /* ---- operands with channels innermost (conv_sides.c) ---- */
-void cni_cuda_innermost_channels(const int64_t *shape, int64_t *strides); /* of four dims */
+static inline void cni_cuda_innermost_channels(const int64_t *shape, int64_t *strides) /* of four dims */
+{
+  strides[1] = 1;
+  strides[3] = shape[1];
+  strides[2] = shape[1] * shape[3];
+  strides[0] = shape[1] * shape[3] * shape[2];
+}
 /* A tensor of four dims as kernels are to see it. */
 typedef struct cni_cuda_side {
   cn_desc own, last; /* as given, with four dims; with channels innermost */

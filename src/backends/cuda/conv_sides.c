@@ -9,14 +9,6 @@
 
 #include "conv.h"
 
-void cni_cuda_innermost_channels(const int64_t *shape, int64_t *strides)
-{
-  strides[1] = 1;
-  strides[3] = shape[1];
-  strides[2] = shape[1] * shape[3];
-  strides[0] = shape[1] * shape[3] * shape[2];
-}
-
 static void open_side(cni_cuda_side *s, const cn_desc *d)
 {
   memset(s, 0, sizeof *s);
