@@ -3,52 +3,25 @@
  *
  * Place in the flow: the one CPU kernel of every pointwise op and of gradients made of programs. Invariant: each
  * element is computed by the same steps whatever the blocks, strides and threads, so results never depend on them. */
-#include "pointwise.h"
-
 #include <string.h>
 
 #include "backends/cpu/isa.h"
-#include "backends/cpu/jit/jit.h"
-#include "backends/cpu/walk/cast.h"
-#include "backends/cpu/walk/iter.h"
 #include "backends/cpu/walk/nontemporal.h"
 #include "backends/cpu/walk/rows.h"
-#include "backends/cpu/walk/transpose.h"
 #include "base/convert.h"
 #include "base/dtype.h"
 #include "base/maths.h"
 #include "base/parallel.h"
 #include "base/scratch.h"
+#include "plan.h"
 #include "tensor/tensor.h"
 
 enum { BLOCK = CNI_PW_BLOCK, WIDE = CNI_PW_WIDE, GRAIN = CNI_PW_GRAIN, SHORT_ROW = 128, WHOLE_ROW = 33 };
 enum { ROOM = CNI_PW_ROOM };
 enum { FEW = 16, ROOMS = 24, REGISTERS = 256 }; /* inputs, blocks and registers that need no memory of the heap */
 
-/* How an input gets into its register; NULL: its type is right as it is. */
-typedef struct loading {
-  cni_cast_fn load, down, up; /* down and up, where not NULL, round what was loaded to c->compute */
-  size_t size;                /* bytes of an element in the register */
-} loading;
-
-typedef struct plan {
-  const cn_call *c;
-  const cni_program *p;
-  const cni_pw_table *table;
-  cni_block_fn code;       /* all steps at once, or NULL */
-  enum cni_compute class;  /* of all registers, where they have none of their own */
-  bool checks_zero;        /* an integer division is among the steps */
-  bool nontemporal;        /* results go past the caches */
-  bool late[CNI_MAX_RESULTS]; /* lies over an input that is read after its step: written when all steps are done */
-  int64_t block;           /* elements worked on at a time */
-  int64_t bytes;           /* of operands and results */
-  const double *consts;
-  loading *in;
-  cni_cast_fn store[CNI_MAX_RESULTS]; /* NULL: the type is right as it is */
-} plan;
-
 /* What a register holds. */
-static inline enum cni_compute class_of(const plan *pl, int reg)
+static inline enum cni_compute class_of(const cni_pw_plan *pl, int reg)
 {
   return pl->p->typed ? (enum cni_compute)pl->p->class[reg] : pl->class;
 }
@@ -57,7 +30,7 @@ static const cni_pw_table *table(void) { return CNI_BY_ISA(cni_pw_table); }
 
 /* ---- one block ---- */
 
-static void load_some(const plan *pl, int i, void *room, const void *src, int64_t n)
+static void load_some(const cni_pw_plan *pl, int i, void *room, const void *src, int64_t n)
 {
   char narrow[WIDE * 2] __attribute__((aligned(64)));
   pl->in[i].load(room, src, (size_t)n);
@@ -67,7 +40,7 @@ static void load_some(const plan *pl, int i, void *room, const void *src, int64_
 }
 
 /* Brings n elements of an input into the compute type. Returns where they are: the memory itself where it fits. */
-static const void *load_block(const plan *pl, int i, const char *src, int64_t stride, int64_t n, void *room)
+static const void *load_block(const cni_pw_plan *pl, int i, const char *src, int64_t stride, int64_t n, void *room)
 {
   const cn_desc *d = cn_desc_of(pl->c->in[i]);
   int64_t elem = (int64_t)cni_dtype_size(d->dtype);
@@ -90,7 +63,7 @@ typedef struct outlook {
   int n;
 } outlook;
 
-static void store_block(const plan *pl, int i, char *dst, int64_t stride, const void *value, int64_t n,
+static void store_block(const cni_pw_plan *pl, int i, char *dst, int64_t stride, const void *value, int64_t n,
                         const outlook *next)
 {
   const cn_desc *d = cn_desc_of(pl->c->out[i]);
@@ -125,7 +98,7 @@ typedef struct stack {
 } stack;
 
 /* All steps at once, by what the compiler made of them. */
-static void run_code(const plan *pl, char *const *out, const int64_t *stride, const rooms *r, int64_t n,
+static void run_code(const cni_pw_plan *pl, char *const *out, const int64_t *stride, const rooms *r, int64_t n,
                      const outlook *next)
 {
   const cni_program *p = pl->p;
@@ -139,7 +112,7 @@ static void run_code(const plan *pl, char *const *out, const int64_t *stride, co
   for (int k = 0; k < p->nout && !fault; k++) store_block(pl, k, out[k], stride[k], y[k], n, next);
 }
 
-static void run_steps(const plan *pl, char *const *out, const int64_t *stride, const rooms *r, int64_t n,
+static void run_steps(const cni_pw_plan *pl, char *const *out, const int64_t *stride, const rooms *r, int64_t n,
                       const outlook *next)
 {
   const cni_program *p = pl->p;
@@ -171,7 +144,7 @@ static void run_steps(const plan *pl, char *const *out, const int64_t *stride, c
 }
 
 /* How many elements of this stride are left until a cache line begins. */
-static int64_t to_line(const char *dst, int64_t stride)
+int64_t cni_pw_to_line(const char *dst, int64_t stride)
 {
   int64_t bytes = (int64_t)(-(uintptr_t)dst & (CNI_LINE - 1));
   return stride > 0 && stride <= 8 ? bytes / stride : 0;
@@ -179,7 +152,7 @@ static int64_t to_line(const char *dst, int64_t stride)
 
 /* The buffers of a run of blocks of `block` elements, on the stack or the heap, with the constants in place. False: no
  * memory, the error is set. */
-static bool open_rooms(rooms *r, const plan *pl, stack *st, int64_t block)
+static bool open_rooms(rooms *r, const cni_pw_plan *pl, stack *st, int64_t block)
 {
   const cni_program *p = pl->p;
   int nconst = pl->code ? 0 : p->nconst, nslots = pl->code ? p->nout : p->nslots; /* code has its own constants */
@@ -215,7 +188,7 @@ typedef struct whole {
 } whole;
 
 /* The loop of a step whose operand `one` is one value; NULL: there is none. */
-static cni_pw_loop loop_with_one(const plan *pl, const cni_step *s, int one)
+static cni_pw_loop loop_with_one(const cni_pw_plan *pl, const cni_step *s, int one)
 {
   if (pl->class != CNI_C_F32 || s->arg[0] == s->arg[1]) return NULL;
   for (int i = 0; i < CNI_PW_ONES; i++)
@@ -224,7 +197,7 @@ static cni_pw_loop loop_with_one(const plan *pl, const cni_step *s, int one)
 }
 
 /* Is it so for rows of these strides? */
-static bool make_whole(whole *w, const plan *pl, const int64_t *stride)
+static bool make_whole(whole *w, const cni_pw_plan *pl, const int64_t *stride)
 {
   const cni_program *p = pl->p;
   const cni_step *s = p->steps;
@@ -255,7 +228,7 @@ static void whole_row(char *const *ptr, const int64_t *stride, int64_t n, void *
 }
 
 /* Leaves it to the caller to end non-temporal stores. */
-static void some_of_row(const plan *pl, char *const *ptr, const int64_t *stride, int64_t n)
+void cni_pw_some_of_row(const cni_pw_plan *pl, char *const *ptr, const int64_t *stride, int64_t n)
 {
   const cni_program *p = pl->p;
   whole w;
@@ -297,15 +270,15 @@ static void some_of_row(const plan *pl, char *const *ptr, const int64_t *stride,
 
 static void run_row(char *const *ptr, const int64_t *stride, int64_t n, void *payload)
 {
-  const plan *pl = payload;
-  some_of_row(pl, ptr, stride, n);
+  const cni_pw_plan *pl = payload;
+  cni_pw_some_of_row(pl, ptr, stride, n);
   if (pl->nontemporal) cni_nontemporal_end();
 }
 
 /* ---- short rows: as many as make a block are worked on together ---- */
 
 typedef struct panels {
-  plan *pl;
+  cni_pw_plan *pl;
   const cni_iter *it;
   int64_t inner, rows; /* elements of a row; rows of a whole panel */
   int64_t per;         /* panels of the last dim but one */
@@ -349,7 +322,7 @@ static void spread(void *to, const char *from, int64_t rows, int64_t across, int
  * rows. */
 static const void *load_panel(const panels *p, int i, const char *at, int64_t rows, char *room, const char **held)
 {
-  const plan *pl = p->pl;
+  const cni_pw_plan *pl = p->pl;
   const cni_iter *it = p->it;
   int k = pl->p->nout + i, last = it->ndim - 1;
   int64_t along = it->stride[k][last], across = it->stride[k][last - 1], n = rows * p->inner;
@@ -392,7 +365,7 @@ static void panel_range(int64_t begin, int64_t end, void *payload)
 }
 
 /* Takes the walk where rows are short and results dense. */
-static bool run_panels(plan *pl, const cni_iter *it)
+static bool run_panels(cni_pw_plan *pl, const cni_iter *it)
 {
   int last = it->ndim - 1;
   if (last < 1 || it->shape[last] > SHORT_ROW || it->shape[last - 1] < 2 || it->n > CNI_ITER_FEW) return false;
@@ -405,160 +378,6 @@ static bool run_panels(plan *pl, const cni_iter *it)
   p.per = (it->shape[last - 1] + p.rows - 1) / p.rows;
   int64_t count = it->numel / (p.inner * it->shape[last - 1]) * p.per;
   cni_parallel_for(count, GRAIN / (p.rows * p.inner) + 1, panel_range, &p);
-  return true;
-}
-
-/* ---- operands that run along another dim than the results: transposed tile by tile ---- */
-
-enum {
-  TILE_COLUMNS = 480,
-  TILE_ROW_BYTES =
-      8 * CNI_LINE, /* of a transposed operand, along its run: enough for the hardware to see it coming */
-  TRANSPOSED = 2,   /* operands at most */
-  TILE_AHEAD = 4,   /* rows that are asked for before they are worked on */
-  TILE_LEAST = 16   /* elements of a side */
-};
-
-typedef struct tiles {
-  plan *pl;
-  const cni_iter *it;
-  int row;                           /* the dim that the operands run along; the results run along the last */
-  int transposed[TRANSPOSED], ntransposed; /* which operands of the walk */
-  int64_t elem[TRANSPOSED];                /* their bytes per element */
-  int64_t rows, per_row, per_column; /* rows of a tile; tiles along the last dim, and along `row` */
-  int64_t line;                      /* elements of a line of the result, if stored past the caches, or 0 */
-} tiles;
-
-/* Columns [c, c + columns) of rows [r, r + rows), and their operands. */
-typedef struct tile {
-  char *base[CNI_ITER_FEW];
-  int64_t rows, columns, next; /* next: columns of the one beside it, if it follows at once */
-  bool follows;                /* the one before it was left of it: what it left over is in the room's first columns */
-} tile;
-
-/* Bytes of a transposed operand's row in a room: `line` columns from the tile before, then the tile's. */
-static int64_t pitch(const tiles *t, int i) { return (t->line + TILE_COLUMNS) * t->elem[i]; }
-static size_t room_size(const tiles *t, int i) { return (size_t)(t->rows * pitch(t, i)); }
-
-static void transpose_tile(const tiles *t, const tile *one, int i, char *room)
-{
-  int k = t->transposed[i];
-  int64_t elem = t->elem[i], lead = t->line * elem, step = pitch(t, i);
-  if (one->follows && lead)
-    for (char *at = room; at < room + one->rows * step; at += step) memcpy(at, at + TILE_COLUMNS * elem, (size_t)lead);
-  cni_transposes()->transpose[elem](room + lead, step, one->base[k], t->it->stride[k][t->it->ndim - 1], one->rows,
-                                    one->columns);
-}
-
-/* A function that does nothing but prefetch looks like one without effect to gcc, which leaves calls of it out. */
-#define FETCHES static inline __attribute__((always_inline)) void
-
-/* Asks for a row of what lies as the result does: a tile's rows are too short for the hardware to look ahead. */
-FETCHES fetch_row(const tiles *t, const tile *one, char *const *ptr, const int64_t *stride, int64_t r)
-{
-  for (int k = t->pl->p->nout; t->pl->nontemporal && r < one->rows && k < t->it->n; k++)
-    if (k != t->transposed[0] && (t->ntransposed < 2 || k != t->transposed[1]) && stride[k] > 0 && stride[k] <= 8)
-      cni_prefetch(ptr[k] + r * t->it->stride[k][t->row], one->columns * stride[k]);
-}
-
-/* Row r's part of asking for the next tile of a transposed operand. */
-FETCHES prefetch_some(const tiles *t, const tile *one, int i, int64_t r)
-{
-  int k = t->transposed[i];
-  int64_t each = (one->next + one->rows - 1) / one->rows, step = t->it->stride[k][t->it->ndim - 1];
-  for (int64_t c = r * each; c < (r + 1) * each && c < one->next; c++) {
-    const char *at = one->base[k] + (one->columns + c) * step;
-    for (int64_t b = 0; b < one->rows * t->elem[i]; b += CNI_LINE) __builtin_prefetch(at + b, 0, 2);
-  }
-}
-
-/* Streamed results are written in whole lines: a row ends where its last line does and leaves the rest to the next
- * tile. */
-static void run_tile(const tiles *t, const tile *one, char *const *room)
-{
-  const cni_iter *it = t->it;
-  int last = it->ndim - 1;
-  int64_t stride[CNI_ITER_FEW], across[CNI_ITER_FEW];
-  char *ptr[CNI_ITER_FEW], *at[CNI_ITER_FEW];
-  for (int k = 0; k < it->n; k++)
-    stride[k] = it->stride[k][last], across[k] = it->stride[k][t->row], ptr[k] = one->base[k];
-  for (int64_t r = 0; r < TILE_AHEAD; r++) fetch_row(t, one, ptr, stride, r);
-  for (int i = 0; i < t->ntransposed; i++) {
-    int k = t->transposed[i];
-    transpose_tile(t, one, i, room[i]);
-    ptr[k] = room[i] + t->line * t->elem[i], across[k] = pitch(t, i), stride[k] = t->elem[i];
-  }
-  for (int64_t r = 0; r < one->rows; r++) {
-    int64_t back = 0, rest = 0;
-    if (t->line && one->follows) back = cni_into_line(ptr[0], stride[0]);
-    if (t->line && one->next) rest = cni_into_line(ptr[0] + one->columns * stride[0], stride[0]);
-    for (int i = 0; i < t->ntransposed && one->next && t->pl->nontemporal; i++) prefetch_some(t, one, i, r);
-    fetch_row(t, one, one->base, stride, r + TILE_AHEAD);
-    for (int k = 0; k < it->n; k++) at[k] = ptr[k] - back * stride[k], ptr[k] += across[k];
-    int64_t n = back + one->columns - rest, head = t->line && !one->follows ? to_line(at[0], stride[0]) : 0;
-    if (head && head < n) { /* up to the first line */
-      some_of_row(t->pl, at, stride, head);
-      for (int k = 0; k < it->n; k++) at[k] += head * stride[k];
-      n -= head;
-    }
-    if (n > 0) some_of_row(t->pl, at, stride, n);
-  }
-}
-
-/* Tiles [begin, end): along the last dim fastest, then along `row`, then the other dims. */
-static void tile_range(int64_t begin, int64_t end, void *payload)
-{
-  const tiles *t = payload;
-  const cni_iter *it = t->it;
-  int last = it->ndim - 1;
-  size_t size = room_size(t, 0) + (t->ntransposed > 1 ? room_size(t, 1) : 0);
-  char *room[TRANSPOSED];
-  if (!(room[0] = cni_scratch_alloc(size))) return;
-  room[1] = room[0] + room_size(t, 0);
-  for (int64_t at = begin; at < end; at++) {
-    int64_t column = at % t->per_row, c = column * TILE_COLUMNS, r = at / t->per_row % t->per_column * t->rows;
-    int64_t rest = at / t->per_row / t->per_column, columns = it->shape[last] - c, rows = it->shape[t->row] - r;
-    tile one = {.rows = rows < t->rows ? rows : t->rows, .follows = at > begin && column > 0};
-    for (int k = 0; k < it->n; k++) one.base[k] = it->base[k] + c * it->stride[k][last] + r * it->stride[k][t->row];
-    for (int i = last - 1; i >= 0; i--) {
-      if (i == t->row) continue;
-      for (int k = 0; k < it->n; k++) one.base[k] += rest % it->shape[i] * it->stride[k][i];
-      rest /= it->shape[i];
-    }
-    one.columns = columns < TILE_COLUMNS ? columns : TILE_COLUMNS;
-    if (at + 1 < end) one.next = columns - one.columns < TILE_COLUMNS ? columns - one.columns : TILE_COLUMNS;
-    run_tile(t, &one, room);
-  }
-  cni_scratch_free(room[0], size);
-  if (t->pl->nontemporal) cni_nontemporal_end();
-}
-
-/* Takes the walk where an operand lies dense along another dim than the last, and both dims are long. */
-static bool run_tiles(plan *pl, const cni_iter *it)
-{
-  tiles t = {.pl = pl, .it = it, .row = -1, .rows = TILE_ROW_BYTES};
-  int64_t wide = (int64_t)cni_dtype_size(cn_desc_of(pl->c->out[0])->dtype);
-  int last = it->ndim - 1;
-  for (int i = 0; i < pl->p->nin && t.ntransposed < TRANSPOSED; i++) {
-    int k = pl->p->nout + i, row = -1;
-    int64_t elem = (int64_t)cni_dtype_size(cn_desc_of(pl->c->in[i])->dtype);
-    if (it->stride[k][last] == elem || it->stride[k][last] == 0) continue;
-    for (int d = 0; d < last; d++)
-      if (it->stride[k][d] == elem && it->shape[d] >= TILE_LEAST) row = d;
-    if (row < 0 || (t.row >= 0 && t.row != row)) continue;
-    t.row = row;
-    t.elem[t.ntransposed] = elem;
-    t.transposed[t.ntransposed++] = k;
-    if (TILE_ROW_BYTES / elem < t.rows) t.rows = TILE_ROW_BYTES / elem;
-  }
-  if (!t.ntransposed || it->shape[last] < TILE_LEAST || it->n > CNI_ITER_FEW) return false;
-  pl->nontemporal =
-      cni_nontemporal_pays(2 * pl->bytes); /* transposing reads a line's neighbours later: they had better stay */
-  if (pl->nontemporal && it->stride[0][last] == wide) t.line = CNI_LINE / wide;
-  t.per_row = (it->shape[last] + TILE_COLUMNS - 1) / TILE_COLUMNS;
-  t.per_column = (it->shape[t.row] + t.rows - 1) / t.rows;
-  int64_t matrix = it->shape[last] * it->shape[t.row];
-  cni_parallel_for(it->numel / matrix * t.per_row * t.per_column, GRAIN / (t.rows * TILE_COLUMNS) + 1, tile_range, &t);
   return true;
 }
 
@@ -578,7 +397,7 @@ static bool read_after(const cni_program *p, int i, int step)
 }
 
 /* Several results over inputs: which of them must wait. Returns whether any result lies over an input. */
-static bool find_late(plan *pl, const cn_call *c)
+static bool find_late(cni_pw_plan *pl, const cn_call *c)
 {
   const cni_program *p = pl->p;
   bool any = false;
@@ -593,7 +412,7 @@ static bool find_late(plan *pl, const cn_call *c)
   return any;
 }
 
-static void make_plan(plan *pl, const cn_call *c)
+static void make_plan(cni_pw_plan *pl, const cn_call *c)
 {
   const cni_program *p = pl->p;
   pl->c = c;
@@ -617,7 +436,7 @@ static void make_plan(plan *pl, const cn_call *c)
 }
 
 /* Is there a loop for each step? Notes whether one divides integers, and how large blocks are. */
-static int check_loops(plan *pl, const cn_call *c)
+static int check_loops(cni_pw_plan *pl, const cn_call *c)
 {
   const cni_program *p = pl->p;
   pl->code = p->typed ? cni_jit_find(p) : NULL;
@@ -639,7 +458,7 @@ static int check_loops(plan *pl, const cn_call *c)
 }
 
 /* Takes what is worth one thread, where operands lie as the results do, or are one value: one row, without a walk. */
-static bool run_flat(plan *pl, const cn_call *c)
+static bool run_flat(cni_pw_plan *pl, const cn_call *c)
 {
   const cn_desc *y = cn_desc_of(c->out[0]);
   char *ptr[CNI_ITER_FEW];
@@ -658,7 +477,7 @@ static bool run_flat(plan *pl, const cn_call *c)
 }
 
 /* Takes the walk where rows are worth a call of a loop each and need nothing else. */
-static bool run_whole(plan *pl, const cni_iter *it)
+static bool run_whole(cni_pw_plan *pl, const cni_iter *it)
 {
   int64_t stride[CNI_ITER_FEW];
   whole w;
@@ -669,7 +488,7 @@ static bool run_whole(plan *pl, const cni_iter *it)
   return true;
 }
 
-static int run_plan(plan *pl, const cn_call *c)
+static int run_plan(cni_pw_plan *pl, const cn_call *c)
 {
   int status = check_loops(pl, c);
   if (status || (status = cni_program_consts((double *)pl->consts, c, pl->p))) return status;
@@ -682,14 +501,14 @@ static int run_plan(plan *pl, const cn_call *c)
   for (int i = 0; i < c->nout; i++) cni_iter_add(&it, cn_desc_of(c->out[i]));
   for (int i = 0; i < c->nin; i++) cni_iter_add(&it, cn_desc_of(c->in[i]));
   cni_iter_finish(&it);
-  if (it.numel && !run_whole(pl, &it) && !run_panels(pl, &it) && !run_tiles(pl, &it))
+  if (it.numel && !run_whole(pl, &it) && !run_panels(pl, &it) && !cni_pw_tiles(pl, &it))
     cni_iter_run(&it, GRAIN, run_row, pl);
   cni_iter_end(&it);
   return cn_err();
 }
 
 /* Programs of more inputs or constants than run_planned has room for. */
-static CNI_APART int run_large(plan *pl, const cn_call *c)
+static CNI_APART int run_large(cni_pw_plan *pl, const cn_call *c)
 {
   size_t ins = (size_t)c->nin * sizeof *pl->in, bytes = ins + (size_t)pl->p->nconst * sizeof *pl->consts;
   if (!(pl->in = cni_scratch_alloc(bytes))) return CN_ERR_MEMORY;
@@ -702,9 +521,9 @@ static CNI_APART int run_large(plan *pl, const cn_call *c)
 /* Calls that cni_pw_direct does not take. */
 static CNI_APART int run_planned(const cn_call *c, const cni_program *p, enum cni_compute class)
 {
-  loading in[FEW];
+  cni_pw_loading in[FEW];
   double consts[FEW];
-  plan pl; /* make_plan fills in the rest */
+  cni_pw_plan pl; /* make_plan fills in the rest */
   pl.p = p;
   pl.table = table();
   pl.class = class;
