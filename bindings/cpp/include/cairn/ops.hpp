@@ -4857,8 +4857,8 @@ inline Tensor linear(const Tensor &input, const Tensor &weight, const LinearOpti
 {
   return cn::linear(input, weight, options.bias_);
 }
-/* cross_entropy of linear(input, linear_weight, linear_bias) with target. Of more than 4,096 rows with plain
- * classes, reduced, scores are made and used up some rows at a time, gradients with them. */
+/* cross_entropy of linear(input, linear_weight, linear_bias) with target. Of more than 4,096 rows whose targets
+ * are classes, scores are made and used up some rows at a time, gradients with them. */
 inline Tensor linear_cross_entropy(const Tensor &input, const Tensor &linear_weight, const Tensor &target,
                                    const Tensor &linear_bias = {}, const Tensor &weight = {},
                                    Text reduction = "mean", int64_t ignore_index = -100, double label_smoothing = 0)
