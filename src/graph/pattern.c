@@ -2,8 +2,8 @@
  *
  * Place in the flow: rewrite.c reads each row once per call, cn_rewrite_register reads rows to refuse bad ones early.
  * Invariant: a pattern that was read can be matched and its replacement be built: ops exist, and make no lists,
- * arguments are of the kind that the signature says, every name of the replacement is one of the pattern, or a $name that
- * the row's condition gives. */
+ * arguments are of the kind that the signature says, every name of the replacement is one of the pattern, or a $name
+ * that the row's condition gives. */
 #include <cairn/ext/system.h>
 #include <ctype.h>
 #include <stdlib.h>

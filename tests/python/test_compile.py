@@ -669,7 +669,7 @@ class CompileTest(unittest.TestCase):
         f(cairn.ones(3, requires_grad=True))
         self.assertEqual(compiler.stats()["executables"], 1)
         self.assertIn("backward: ", compiler.explain(f, cairn.ones(3, requires_grad=True)))
-        self.assertEqual(set(compiler.stats()), {"executables", "runs", "recompiles", "eager_calls", "groups"})
+        self.assertEqual(set(compiler.stats()), {"executables", "runs", "recompiles", "eager_calls", "groups", "code"})
         self.assertFalse(compiler.is_compiling())
         asked = []
         cairn.compile(lambda x: asked.append(compiler.is_compiling()) or x)(cairn.ones(1))

@@ -1,4 +1,5 @@
-/* report.c: see report.h. Invariant: every entry that computes is in exactly one layer; modules count what is in them. */
+/* report.c: see report.h. Invariant: every entry that computes is in exactly one layer; modules count what is in
+ * them. */
 #include "report.h"
 
 #include <math.h>

@@ -39,7 +39,8 @@ static void put_part(cn_text *t, double part, double whole)
   else cn_text_put(t, "        -");
 }
 
-static const char head[] = "  calls   time ms   share    GFLOP       MB   FLOP/B  GFLOP/s     GB/s  of peak  of copy  bound\n";
+static const char head[] =
+    "  calls   time ms   share    GFLOP       MB   FLOP/B  GFLOP/s     GB/s  of peak  of copy  bound\n";
 
 static void put_row(cn_text *t, const report *r, const report_row *row)
 {
@@ -195,7 +196,8 @@ int report_json(cn_text *t, const report *r)
 
 static void put_event(cn_text *t, const cn_profile_entry *e, double start)
 {
-  static const char *const kinds[] = {"cpu_op", "cpu_op", "cpu_op", "cpu_op", "cpu_op", "python_function", "user_annotation"};
+  static const char *const kinds[] = {"cpu_op", "cpu_op", "cpu_op", "cpu_op", "cpu_op",
+                                      "python_function", "user_annotation"};
   char device[64];
   cn_device_name(device, sizeof device, e->device);
   cn_text_put(t, ",\n{\"ph\": \"X\", \"name\": ");

@@ -124,7 +124,8 @@ static void put_head(const drawing *d)
   static const char *const dark[COLOURS + 1] = {"#6fb1f0", "#f2ab5e", "#74d096", "#ee86ab",
                                                 "#b59cf0", "#5fd0da", "#dfbf62", "#f08872", "#9aa5af"};
   cn_text *t = d->t;
-  cn_text_putf(t, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\">\n<title>",
+  cn_text_putf(t,
+               "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\">\n<title>",
                WIDTH, HEIGHT, WIDTH, HEIGHT);
   put_escaped(t, d->r->what);
   cn_text_put(t, ": roofline</title>\n<style>\ntext{font-family:sans-serif;font-size:12px;fill:#333d47}"
@@ -206,7 +207,8 @@ static void put_roof(drawing *d)
   cn_text_putf(t, "<path class=\"r\" d=\"%s\"/>\n", path);
   snprintf(text, sizeof text, "%.0f GFLOP/s: float32 product", r->gflops);
   put_text(t, end - 8, y2 - 8, "e", text);
-  d->labels[d->nlabels++] = (label){.at = {end - 8 - 6.8 * (double)strlen(text), y2 - 20, 6.8 * (double)strlen(text), 16}};
+  double wide = 6.8 * (double)strlen(text);
+  d->labels[d->nlabels++] = (label){.at = {end - 8 - wide, y2 - 20, wide, 16}};
   snprintf(text, sizeof text, "%.1f GB/s: copy", r->gbps);
   double angle = atan2(y2 - y1, x2 - x1) * 57.29578, x = x1 + (x2 - x1) * 0.45, y = y1 + (y2 - y1) * 0.45;
   d->labels[d->nlabels++] = (label){.at = {x - 50, y - 50, 90, 90}};

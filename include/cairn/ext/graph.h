@@ -160,8 +160,8 @@ typedef struct cn_match cn_match;
  *                of a tensor: another call, a name (the same name is the same value everywhere), "c = sub(x, y)" for a
  *                name and what it is made by, a number (a scalar, or a constant of one element, of that value, -0.0 is
  *                not 0; ~0.7: also what float32 makes of it), "#name" for any such number, "{x, y}" for a list, "none",
- *                "(p | q)" for the first of these that fits, "cast?(x, _)" for cast(x, _) or x alone. In the place of an
- *                attribute: a literal, or $name. "_" is anything. Missing trailing arguments have their defaults.
+ *                "(p | q)" for the first of these that fits, "cast?(x, _)" for cast(x, _) or x alone. In the place of
+ *                an attribute: a literal, or $name. "_" is anything. Missing trailing arguments have their defaults.
  *                Operands of add, mul, maximum, minimum, eq, ne, logical_and and logical_or stand in either order.
  *   replacement  a name, or calls made of the pattern's names and literals; #name also in the place of an
  *                attribute. A name that nothing was found for is an absent tensor.
