@@ -326,6 +326,9 @@
 #define cn_group_norm(input, num_groups, weight, ...) \
   cn_group_norm_with(input, num_groups, weight, CN_HEAD(__VA_ARGS__, ), \
       CN_OPTS(cn_group_norm_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_grouped_mm(mat_a, ...) \
+  cn_grouped_mm_with(mat_a, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_grouped_mm_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_gumbel_softmax(...) \
   cn_gumbel_softmax_with(CN_HEAD(__VA_ARGS__, ), \
       CN_OPTS(cn_gumbel_softmax_opts, CN_TAIL(__VA_ARGS__, )))

@@ -1550,6 +1550,21 @@ typedef struct cn_group_norm_opts {
 CN_API cn_tensor *cn_group_norm_with(cn_tensor *input, int64_t num_groups, cn_tensor *weight,
                                      cn_tensor *bias, const cn_group_norm_opts *opts);
 
+typedef struct cn_grouped_mm_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  cn_tensor *offs; /* Tensor?, default None */
+  cn_tensor *bias; /* Tensor?, default None */
+  cn_dtype out_dtype; /* dtype?, default None */
+} cn_grouped_mm_opts;
+/* A product for each group: rows of (m, k) by their group's matrix of (G, k, n), each matrix of
+ * (G, m, k) by its group's columns of (k, n), or groups of what is summed in (m, k) by (k, n),
+ * (G, m, n). Group g ends before place offs[g], and begins where the one before it ends; rows
+ * and columns behind the last one are zeros. Two batches are bmm, without offs. bias is added to
+ * the result. */
+CN_API cn_tensor *cn_grouped_mm_with(cn_tensor *mat_a, cn_tensor *mat_b,
+                                     const cn_grouped_mm_opts *opts);
+
 /* A GRU over a sequence; arguments as lstm's, with one state.
  * Results that are not wanted may be NULL. */
 CN_API int cn_gru(cn_tensor **output, cn_tensor **hy, cn_tensor *input, cn_tensor *hx,

@@ -258,6 +258,8 @@ const char *const cni_op_names[] = {
     "gradient_at",
     "grid_sample",
     "group_norm",
+    "grouped_mm",
+    "grouped_product",
     "gru",
     "gru_cell",
     "gt",
@@ -1025,6 +1027,12 @@ const char *const cni_op_docs[] = {
     "the centres of the outer elements, not their outer edges.",
     "Channels in num_groups groups, each normalised with its own mean and variance per sample, "
     "then * weight + bias per channel.",
+    "A product for each group: rows of (m, k) by their group's matrix of (G, k, n), each matrix "
+    "of (G, m, k) by its group's columns of (k, n), or groups of what is summed in (m, k) by (k, "
+    "n), (G, m, n). Group g ends before place offs[g], and begins where the one before it ends; "
+    "rows and columns behind the last one are zeros. Two batches are bmm, without offs. bias is "
+    "added to the result.",
+    "grouped_mm of operands of which at most one is a batch.",
     "A GRU over a sequence; arguments as lstm's, with one state.",
     "One step of a GRU: input (B, n) or (n), hx the state, w_ih (3 H, n), w_hh (3 H, H).",
     "True where input > other.",
@@ -4908,6 +4916,31 @@ cn_tensor *cn_group_norm_with(cn_tensor *input, int64_t num_groups, cn_tensor *w
   cn_value args[] = {cn_v_tensor(input), cn_v_int(num_groups), cn_v_tensor(weight),
                      cn_v_tensor(bias), cn_v_float(cn_opt_float(o->eps, 1e-05))};
   return cni_apply1(CNI_OP_group_norm, args, 5, NULL);
+}
+
+cn_tensor *cn_grouped_mm_with(cn_tensor *mat_a, cn_tensor *mat_b, const cn_grouped_mm_opts *opts)
+{
+  cn_grouped_mm_opts room;
+  const cn_grouped_mm_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "grouped_mm");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(mat_a), cn_v_tensor(mat_b), cn_v_tensor(o->offs),
+                     cn_v_tensor(o->bias), cn_opt_code(o->out_dtype)};
+  return cni_apply1(CNI_OP_grouped_mm, args, 5, NULL);
+}
+
+cn_tensor *cn_grouped_product_with(cn_tensor *input, cn_tensor *mat2, cn_tensor *offs,
+                                   const cn_grouped_product_opts *opts)
+{
+  cn_grouped_product_opts room;
+  const cn_grouped_product_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "grouped_product");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(mat2), cn_v_tensor(offs),
+                     cn_opt_code(o->dtype)};
+  return cni_apply1(CNI_OP_grouped_product, args, 4, NULL);
 }
 
 int cn_gru(cn_tensor **output, cn_tensor **hy, cn_tensor *input, cn_tensor *hx,

@@ -250,6 +250,8 @@ enum cni_op_id {
   CNI_OP_gradient_at,
   CNI_OP_grid_sample,
   CNI_OP_group_norm,
+  CNI_OP_grouped_mm,
+  CNI_OP_grouped_product,
   CNI_OP_gru,
   CNI_OP_gru_cell,
   CNI_OP_gt,

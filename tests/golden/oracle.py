@@ -425,8 +425,32 @@ def scaled_mm(input, mat2, scale_a, scale_b, bias=None, scale_result=None, out_d
     return (y * scale_result).to(dtype) if scaled else y
 
 
+def grouped_mm(mat_a, mat_b, offs=None, bias=None, out_dtype=None):
+    """torch.nn.functional.grouped_mm, which takes neither float64 nor a bias, nor sizes that are not aligned."""
+    dtype = out_dtype or mat_a.dtype
+    a, b = mat_a.to(dtype), mat_b.to(dtype)
+    if (a.dim() == 3 and b.dim() == 3) != (offs is None):
+        raise ValueError("offs")
+    if offs is None:
+        return a @ b
+    groups = offs.tolist()
+    if a.dim() == 3 or b.dim() == 3:
+        assert len(groups) == (a if a.dim() == 3 else b).shape[0]
+    cuts = list(zip([0] + groups[:-1], groups))
+    last = groups[-1] if groups else 0
+    if b.dim() == 3:
+        y = torch.cat([a[i:j] @ b[g] for g, (i, j) in enumerate(cuts)] + [a.new_zeros(a.shape[0] - last, b.shape[2])])
+    elif a.dim() == 3:
+        parts = [a[g] @ b[:, i:j] for g, (i, j) in enumerate(cuts)]
+        y = torch.cat(parts + [a.new_zeros(a.shape[1], b.shape[1] - last)], 1)
+    else:
+        y = torch.stack([a[:, i:j] @ b[i:j] for i, j in cuts])
+    return y if bias is None else y + bias
+
+
 SPECIAL = {
     "scaled_mm": scaled_mm,
+    "grouped_mm": grouped_mm,
     "quantize_linear": quantize_linear,
     "dequantize_linear": dequantize_linear,
     "mm_dtype": lambda input, mat2, out_dtype: input.to(out_dtype) @ mat2.to(out_dtype),

@@ -472,6 +472,15 @@ CN_API cn_tensor *cn_glu_terms(cn_tensor *input, cn_tensor *gate);
 /* A copy of input; its gradient is multiplied by scale, which broadcasts, on the way back. */
 CN_API cn_tensor *cn_grad_scaled(cn_tensor *input, cn_tensor *scale);
 
+typedef struct cn_grouped_product_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  cn_dtype dtype; /* dtype?, default None */
+} cn_grouped_product_opts;
+/* grouped_mm of operands of which at most one is a batch. */
+CN_API cn_tensor *cn_grouped_product_with(cn_tensor *input, cn_tensor *mat2, cn_tensor *offs,
+                                          const cn_grouped_product_opts *opts);
+
 /* The terms of hinge_embedding_loss. */
 CN_API cn_tensor *cn_hinge_terms(cn_tensor *input, cn_tensor *target, double margin);
 
@@ -1065,6 +1074,9 @@ CN_END_DECLS
 #define cn_embedding_renorm_(input, indices, ...) \
   cn_embedding_renorm_inplace_with(input, indices, CN_HEAD(__VA_ARGS__, ), \
       CN_OPTS(cn_embedding_renorm_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_grouped_product(input, mat2, ...) \
+  cn_grouped_product_with(input, mat2, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_grouped_product_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_linear_step(input, weight, bias, norm_weight, norm_bias, ...) \
   cn_linear_step_with(input, weight, bias, norm_weight, norm_bias, CN_HEAD(__VA_ARGS__, ), \
       CN_OPTS(cn_linear_step_opts, CN_TAIL(__VA_ARGS__, )))

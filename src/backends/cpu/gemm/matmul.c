@@ -132,16 +132,22 @@ static int run_integer(product *p)
   return CN_OK;
 }
 
-static int run(cn_call *c, product *p)
+int cni_cpu_multiply(product *p)
 {
   p->size = (int64_t)cni_dtype_size(p->dtype);
-  if (c->prepared) p->packed = c->prepared->memory, p->packed_depth = (int64_t)c->prepared->form;
   if (p->batch == 0 || p->m == 0 || p->n == 0) return CN_OK;
   if (p->dtype == CN_F32 || p->dtype == CN_F64) return run_float(p);
   if (p->dtype == CN_F16 || p->dtype == CN_BF16) return cni_half_product(p);
   if (cni_dtype_is_int(p->dtype) && cni_dtype_computes(p->dtype)) return run_integer(p);
-  c->refusal = "no product of this type";
   return CN_REFUSED;
+}
+
+static int run(cn_call *c, product *p)
+{
+  if (c->prepared) p->packed = c->prepared->memory, p->packed_depth = (int64_t)c->prepared->form;
+  int status = cni_cpu_multiply(p);
+  if (status == CN_REFUSED) c->refusal = "no product of this type";
+  return status;
 }
 
 /* ---- from calls to products ---- */

@@ -39,6 +39,8 @@ static inline int64_t cni_product_grain(double work, double enough)
   return grain < 1 ? 1 : (int64_t)grain;
 }
 
+/* Of any type that computes (matmul.c); `size` need not be set. 0, CN_ERR_MEMORY, or CN_REFUSED: not of this type. */
+int cni_cpu_multiply(cni_product *p);
 /* float16 and bfloat16 (matmul_half.c); batch, m, n >= 1. 0 or CN_ERR_MEMORY. */
 int cni_half_product(cni_product *p);
 /* The same for few rows of A and columns of B in one piece (matmul_few.c). */
