@@ -150,10 +150,10 @@ static int grouped_mm_decompose(cn_call *c)
 const cn_op cni_grouped_ops[] = {
   {.sig = "grouped_mm(Tensor mat_a, Tensor mat_b, *, Tensor? offs=None, Tensor? bias=None, dtype? out_dtype=None) "
           "-> Tensor ; nn opt_offs opt_bias alias__grouped_mm grad_fn",
-   .doc = "A product for each group: rows of (m, k) by their group's matrix of (G, k, n), each matrix of (G, m, k) by its "
-          "group's columns of (k, n), or groups of what is summed in (m, k) by (k, n), (G, m, n). Group g ends before "
-          "place offs[g], and begins where the one before it ends; rows and columns behind the last one are zeros. Two "
-          "batches are bmm, without offs. bias is added to the result.",
+   .doc = "A product for each group: rows of (m, k) by their group's matrix of (G, k, n), each matrix of (G, m, k) by "
+          "its group's columns of (k, n), or groups of what is summed in (m, k) by (k, n), (G, m, n). Group g ends "
+          "before place offs[g], and begins where the one before it ends; rows and columns behind the last one are "
+          "zeros. Two batches are bmm, without offs. bias is added to the result.",
    .flags = CN_OP_COMPOSITE, .decompose = grouped_mm_decompose},
   {.sig = "grouped_product(Tensor input, Tensor mat2, Tensor offs, *, dtype? dtype=None) -> Tensor ; internal",
    .doc = "grouped_mm of operands of which at most one is a batch.",

@@ -773,6 +773,15 @@ struct GroupNormOptions {
   Tensor bias_;
   double eps_ = 1e-05;
 };
+struct GroupedMmOptions {
+  GroupedMmOptions &offs(const Tensor &value) { offs_ = value; return *this; }
+  GroupedMmOptions &bias(const Tensor &value) { bias_ = value; return *this; }
+  GroupedMmOptions &out_dtype(DType value) { out_dtype_ = value; return *this; }
+
+  Tensor offs_;
+  Tensor bias_;
+  DType out_dtype_ = CN_DTYPE_NONE;
+};
 struct GruCellOptions {
   GruCellOptions &b_ih(const Tensor &value) { b_ih_ = value; return *this; }
   GruCellOptions &b_hh(const Tensor &value) { b_hh_ = value; return *this; }
@@ -4285,6 +4294,27 @@ inline Tensor group_norm(const Tensor &input, int64_t num_groups, const Tensor &
 {
   return cn::group_norm(input, num_groups, weight, bias, options.eps_);
 }
+/* A product for each group: rows of (m, k) by their group's matrix of (G, k, n), each matrix of (G, m, k) by its
+ * group's columns of (k, n), or groups of what is summed in (m, k) by (k, n), (G, m, n). Group g ends before
+ * place offs[g], and begins where the one before it ends; rows and columns behind the last one are zeros. Two
+ * batches are bmm, without offs. bias is added to the result. */
+inline Tensor grouped_mm(const Tensor &mat_a, const Tensor &mat_b, const Tensor &offs = {}, const Tensor &bias = {},
+                         DType out_dtype = CN_DTYPE_NONE)
+{
+  static const cn_op *const op = detail::find_op("grouped_mm");
+  const cn_value args[] = {detail::v(mat_a), detail::v(mat_b), detail::v(offs), detail::v(bias),
+                           detail::v(out_dtype)};
+  return detail::call(op, args, 5);
+}
+inline Tensor grouped_mm(const Tensor &mat_a, const Tensor &mat_b, const GroupedMmOptions &options)
+{
+  return cn::grouped_mm(mat_a, mat_b, options.offs_, options.bias_, options.out_dtype_);
+}
+inline Tensor grouped_mm(const Tensor &mat_a, const Tensor &mat_b, const Tensor &offs, const Tensor &bias,
+                         const GroupedMmOptions &options)
+{
+  return cn::grouped_mm(mat_a, mat_b, offs, bias, options.out_dtype_);
+}
 /* A GRU over a sequence; arguments as lstm's, with one state. */
 inline GruResult gru(const Tensor &input, const Tensor &hx, const Tensors &params, bool has_biases,
                      int64_t num_layers, double dropout, bool train, bool bidirectional, bool batch_first)
@@ -7721,6 +7751,11 @@ inline Tensor zeta(const Operand &input, const Operand &other)
 }  // namespace special
 
 /* ---- other names ---- */
+inline Tensor _grouped_mm(const Tensor &mat_a, const Tensor &mat_b, const Tensor &offs = {},
+                          const Tensor &bias = {}, DType out_dtype = CN_DTYPE_NONE)
+{
+  return cn::grouped_mm(mat_a, mat_b, offs, bias, out_dtype);
+}
 inline Tensor _int_mm(const Tensor &input, const Tensor &mat2) { return cn::int_mm(input, mat2); }
 inline Tensor _scaled_mm(const Tensor &input, const Tensor &mat2, const Tensor &scale_a, const Tensor &scale_b,
                          const Tensor &bias = {}, const Tensor &scale_result = {}, DType out_dtype = CN_DTYPE_NONE,

@@ -113,6 +113,7 @@ struct GradientAtOptions;
 struct GradientOptions;
 struct GridSampleOptions;
 struct GroupNormOptions;
+struct GroupedMmOptions;
 struct GruCellOptions;
 struct GruResult;
 struct GumbelSoftmaxOptions;
