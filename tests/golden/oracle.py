@@ -451,6 +451,7 @@ def grouped_mm(mat_a, mat_b, offs=None, bias=None, out_dtype=None):
 SPECIAL = {
     "scaled_mm": scaled_mm,
     "grouped_mm": grouped_mm,
+    "grouped_product": lambda input, mat2, offs, dtype=None: grouped_mm(input, mat2, offs, out_dtype=dtype),
     "quantize_linear": quantize_linear,
     "dequantize_linear": dequantize_linear,
     "mm_dtype": lambda input, mat2, out_dtype: input.to(out_dtype) @ mat2.to(out_dtype),
