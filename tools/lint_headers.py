@@ -6,7 +6,7 @@ something to give back bears CN_MUST_USE.
 """
 import re
 
-COUNTED = {"cn_tensor", "cn_module", "cn_dataset", "cn_stream", "cn_node"}
+COUNTED = {"cn_tensor", "cn_module", "cn_dataset", "cn_stream", "cn_node", "cn_onnx_value"}
 
 # A declaration with the comment in front of it and the one behind it on its line.
 DECLARATION = re.compile(r"(?:/\*(?P<above>(?:(?!\*/).)*)\*/\s*)?\bCN_API\s+(?P<must>CN_MUST_USE\s+)?"

@@ -7,7 +7,7 @@
  *  - A returned pointer is borrowed (usually owned by the innermost scope) unless its comment says
  *    "owned"; owned things are given back with the function of their type. One that is called _free (or _close, where
  *    something is left to be written) ends the thing. One that is called _release drops the caller's reference, and
- *    ends the thing with the last: tensors, modules, data sets, streams and nodes are counted, nothing else is.
+ *    ends the thing with the last: tensors, modules, data sets, streams, nodes and ONNX values are counted, no other.
  *  - CN_MUST_USE marks results whose dropping is always a mistake: what is owned and would leak, and numbers that say
  *    what no error says (is there another batch, did the array grow). A plain status is not marked: the error stays
  *    pending, and one check behind several calls finds it. Nor are ops: the scope owns what they return.

@@ -23,6 +23,7 @@
 #include "optimisers.h"
 #include "schedules.h"
 #include "io.h"
+#include "onnx.h"
 #include "data.h"
 #include "events.h"
 #include "train.h"

@@ -1,0 +1,107 @@
+/* onnx.h: models in ONNX's files: what they compute, with cairn's ops.
+ *
+ * A model is a program: running it walks its nodes and calls public ops, so that a run is like any code that calls ops:
+ * inside of a function that is compiled (cn_compile) or traced it becomes part of the graph, gradients flow through it,
+ * devices take it. Initialisers that are stored raw and aligned lie in the mapped file.
+ *
+ *     cn_onnx *model = cn_onnx_load("model.onnx");
+ *     cn_tensor *logits;
+ *     cn_onnx_run(&logits, model, &image);
+ *     cn_onnx_free(model);
+ *
+ * Place in the flow: above the ops, like any code of a program. Invariant: a loaded model never changes, and any number
+ * of threads may run it at once. Any bytes are loaded or refused with an error; a node that fails says its name, its
+ * operator and opset.
+ */
+#ifndef CAIRN_ONNX_H
+#define CAIRN_ONNX_H
+
+#include "strings.h"
+
+CN_BEGIN_DECLS
+
+typedef struct cn_onnx cn_onnx;
+
+/* ---- loading ---- */
+typedef struct cn_onnx_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  cn_device device;   /* where initialisers go, and where nodes make what they make of nothing; 0: the default device */
+  const char *folder; /* where tensors that lie in other files are found; NULL: the model's folder; none for memory */
+} cn_onnx_opts;
+/* Owned; NULL with the error set. What cannot be run, an operator that cairn has not, is an error here. */
+CN_API CN_MUST_USE cn_onnx *cn_onnx_load_with(const char *path, const cn_onnx_opts *opts);
+/* Copies the bytes. */
+CN_API CN_MUST_USE cn_onnx *cn_onnx_load_memory_with(const void *bytes, size_t size, const cn_onnx_opts *opts);
+CN_API void cn_onnx_free(cn_onnx *model); /* NULL is fine */
+
+/* ---- what it takes and gives ---- */
+typedef enum cn_onnx_kind {
+  CN_ONNX_NONE, /* an optional that is empty */
+  CN_ONNX_TENSOR,
+  CN_ONNX_STRINGS,
+  CN_ONNX_SEQUENCE,
+  CN_ONNX_MAP /* from whole numbers or strings to others, or to numbers */
+} cn_onnx_kind;
+
+typedef struct cn_onnx_info {
+  const char *name;
+  cn_onnx_kind kind;
+  bool optional;         /* it may be empty */
+  cn_dtype dtype;        /* of a tensor, or of a sequence's; CN_DTYPE_NONE: not said, or strings */
+  int ndim;              /* -1: not said */
+  int64_t shape[CN_MAX_DIMS];          /* -1: any */
+  const char *symbols[CN_MAX_DIMS];    /* names of sizes that are not numbers; NULL: none */
+} cn_onnx_info;
+/* Texts live as long as the model. */
+CN_API size_t cn_onnx_inputs(const cn_onnx *model); /* without those that an initialiser stands for */
+CN_API size_t cn_onnx_outputs(const cn_onnx *model);
+CN_API int cn_onnx_input_at(cn_onnx_info *info, const cn_onnx *model, size_t i); /* 0, or an error: there is none */
+CN_API int cn_onnx_output_at(cn_onnx_info *info, const cn_onnx *model, size_t i);
+CN_API int64_t cn_onnx_opset(const cn_onnx *model, const char *domain); /* "": ONNX's own; 0: the model has none */
+CN_API const char *cn_onnx_metadata(const cn_onnx *model, const char *key); /* NULL: none */
+/* The i-th operator that cairn runs, as "LeakyRelu", its domain and the first opset of this meaning; NULL past the
+ * last. */
+CN_API const char *cn_onnx_operator_at(size_t i, const char **domain, int64_t *since);
+
+/* ---- values: what tensors alone cannot say ---- */
+typedef struct cn_onnx_value cn_onnx_value;
+/* Owned: cn_onnx_value_release; NULL with the error set. They never change. */
+CN_API CN_MUST_USE cn_onnx_value *cn_onnx_value_none(void);
+CN_API CN_MUST_USE cn_onnx_value *cn_onnx_value_tensor(cn_tensor *t); /* keeps it; NULL fails */
+CN_API CN_MUST_USE cn_onnx_value *cn_onnx_value_strings(const cn_strings *strings);
+CN_API CN_MUST_USE cn_onnx_value *cn_onnx_value_sequence(cn_onnx_value *const *values, size_t n); /* keeps them */
+CN_API CN_MUST_USE cn_onnx_value *cn_onnx_value_map(cn_onnx_value *keys, cn_onnx_value *values);  /* two vectors */
+CN_API CN_MUST_USE cn_onnx_value *cn_onnx_value_keep(cn_onnx_value *value);
+CN_API void cn_onnx_value_release(cn_onnx_value *value); /* NULL is fine */
+CN_API cn_onnx_kind cn_onnx_value_kind(const cn_onnx_value *value);      /* CN_ONNX_NONE for NULL */
+CN_API cn_tensor *cn_onnx_value_as_tensor(const cn_onnx_value *value);   /* borrowed; NULL: it is none */
+CN_API bool cn_onnx_value_as_strings(cn_strings *out, const cn_onnx_value *value); /* borrowed */
+CN_API size_t cn_onnx_value_size(const cn_onnx_value *value);            /* of a sequence; a map has 2: keys, values */
+CN_API cn_onnx_value *cn_onnx_value_at(const cn_onnx_value *value, size_t i); /* borrowed; NULL past the end */
+
+/* ---- running ---- */
+/* inputs: as many as cn_onnx_inputs says, NULL for those left out; outputs: as many as cn_onnx_outputs says, of the
+ * innermost scope. All must be tensors. */
+CN_API int cn_onnx_run(cn_tensor **outputs, const cn_onnx *model, cn_tensor *const *inputs);
+/* A value by the name of an input; of an initialiser, too, which it then stands for. */
+typedef struct cn_onnx_feed {
+  const char *name;
+  cn_onnx_value *value;
+} cn_onnx_feed;
+/* names: of the outputs that are wanted, or of any other value of the graph, n of them; NULL: all outputs of the model.
+ * outputs: owned, each to be released; on failure there are none. */
+CN_API int cn_onnx_run_named(cn_onnx_value **outputs, const char *const *names, size_t n, const cn_onnx *model,
+                             const cn_onnx_feed *feeds, size_t nfeeds);
+/* A TensorProto by itself, as files of test data hold it. Owned. */
+CN_API CN_MUST_USE cn_onnx_value *cn_onnx_value_read(const void *bytes, size_t size);
+
+CN_END_DECLS
+
+#ifndef __cplusplus
+#define cn_onnx_load(...) cn_onnx_load_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_onnx_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_onnx_load_memory(bytes, ...) \
+  cn_onnx_load_memory_with(bytes, CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_onnx_opts, CN_TAIL(__VA_ARGS__, )))
+#endif
+
+#endif

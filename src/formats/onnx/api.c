@@ -1,0 +1,261 @@
+/* api.c: cairn/onnx.h: models from files and memory, what they take and give, runs. */
+#include <string.h>
+
+#include "run.h"
+
+struct cn_onnx {
+  cni_onnx_model *model;
+  const cni_onnx_name **inputs; /* in the arena: those without an initialiser */
+  size_t ninputs;
+};
+
+/* ---- loading ---- */
+
+void cn_onnx_free(cn_onnx *o)
+{
+  if (!o) return;
+  cni_onnx_model_free(o->model);
+  cn_free(o, sizeof *o);
+}
+
+static int list_inputs(cn_onnx *o)
+{
+  cni_onnx_graph *g = &o->model->graph;
+  o->inputs = cni_arena_take(&o->model->arena, g->ninputs + 1, sizeof *o->inputs);
+  for (size_t i = 0; o->inputs && i < g->ninputs; i++)
+    if (g->inputs[i].initial < 0) o->inputs[o->ninputs++] = &g->inputs[i];
+  return o->inputs ? CN_OK : cn_err();
+}
+
+/* Takes the source and the folder over. */
+static cn_onnx *load(cni_source *source, char *folder, const cn_onnx_opts *opts)
+{
+  cn_onnx_opts room;
+  const cn_onnx_opts *o = cn_opts_read(&room, sizeof room, opts, "onnx_load");
+  cn_onnx *made = o && source ? cn_alloc_zero(sizeof *made) : NULL;
+  cni_onnx_model *m = made ? cn_alloc_zero(sizeof *m) : NULL;
+  if (!m) {
+    cni_source_free(source);
+    cn_string_free(folder);
+    cn_free(made, sizeof *made);
+    return NULL;
+  }
+  made->model = m;
+  m->source = source;
+  m->folder = folder;
+  m->device = o->device ? o->device : cn_default_device();
+  if (o->folder) {
+    cn_string_free(folder);
+    m->folder = cn_string_copy(o->folder);
+  }
+  void *paused = cn_trace_pause(); /* its tensors live on */
+  int status = cni_onnx_read(m);
+  if (!status) status = cni_onnx_check(m);
+  if (!status) status = list_inputs(made);
+  cn_trace_resume(paused);
+  if (!status) return made;
+  cn_onnx_free(made);
+  return NULL;
+}
+
+cn_onnx *cn_onnx_load_with(const char *path, const cn_onnx_opts *opts)
+{
+  cni_source *source = cni_source_open(path);
+  const char *slash = source ? strrchr(path, '/') : NULL;
+  char *folder = !source ? NULL
+                 : slash ? cn_string_copy_bytes(path, (size_t)(slash - path + 1))
+                         : cn_string_copy(".");
+  if (source && !folder) {
+    cni_source_free(source);
+    source = NULL;
+  }
+  return load(source, folder, opts);
+}
+
+cn_onnx *cn_onnx_load_memory_with(const void *bytes, size_t size, const cn_onnx_opts *opts)
+{
+  void *copy = cn_alloc(size);
+  if (!copy) return NULL;
+  if (size) memcpy(copy, bytes, size);
+  return load(cni_source_take(copy, size, size, "memory"), NULL, opts);
+}
+
+cn_onnx_value *cn_onnx_value_read(const void *bytes, size_t size)
+{
+  cni_onnx_model m = {.source = cni_source_memory(bytes, size, "memory")};
+  cni_onnx_tensor t;
+  cn_onnx_value *v = NULL;
+  if (m.source && !cni_onnx_read_tensor(&t, &m.arena, (cni_wire_bytes){bytes, size})) v = cni_onnx_make(&m, &t);
+  cni_source_free(m.source);
+  cni_arena_free(&m.arena);
+  return v;
+}
+
+/* ---- what it takes and gives ---- */
+
+size_t cn_onnx_inputs(const cn_onnx *o) { return o->ninputs; }
+size_t cn_onnx_outputs(const cn_onnx *o) { return o->model->graph.noutputs; }
+
+/* What a type says, seen from outside: an optional is what it may hold. */
+static void describe(cn_onnx_info *info, const cni_onnx_name *n)
+{
+  static const cn_onnx_kind kinds[] = {CN_ONNX_TENSOR, CN_ONNX_TENSOR, CN_ONNX_TENSOR, CN_ONNX_SEQUENCE, CN_ONNX_MAP};
+  const cni_onnx_type *t = &n->type;
+  *info = (cn_onnx_info){.name = n->name, .kind = CN_ONNX_TENSOR, .ndim = -1};
+  for (; t && t->kind == CNI_TYPE_OPTIONAL; t = t->of) info->optional = true;
+  if (!t) return;
+  info->kind = kinds[t->kind];
+  if (t->kind == CNI_TYPE_TENSOR && t->element == CNI_ONNX_STRING) info->kind = CN_ONNX_STRINGS;
+  if (t->kind == CNI_TYPE_SEQUENCE && t->of) t = t->of;
+  if (t->kind == CNI_TYPE_TENSOR || t->kind == CNI_TYPE_SPARSE) info->dtype = cni_onnx_dtype(t->element);
+  if (!t->ranked || t->ndims > CN_MAX_DIMS) return;
+  info->ndim = (int)t->ndims;
+  for (size_t i = 0; i < t->ndims; i++) {
+    info->shape[i] = t->dims[i];
+    info->symbols[i] = t->symbols[i];
+  }
+}
+
+int cn_onnx_input_at(cn_onnx_info *info, const cn_onnx *o, size_t i)
+{
+  if (i >= o->ninputs) return cn_err_set(CN_ERR_INDEX, "onnx: there is no input %zu", i);
+  describe(info, o->inputs[i]);
+  return CN_OK;
+}
+
+int cn_onnx_output_at(cn_onnx_info *info, const cn_onnx *o, size_t i)
+{
+  const cni_onnx_graph *g = &o->model->graph;
+  if (i >= g->noutputs) return cn_err_set(CN_ERR_INDEX, "onnx: there is no output %zu", i);
+  describe(info, &g->outputs[i]);
+  info->optional = g->outputs[i].type.kind == CNI_TYPE_OPTIONAL;
+  return CN_OK;
+}
+
+int64_t cn_onnx_opset(const cn_onnx *o, const char *domain)
+{
+  const char *wanted = !strcmp(domain, "ai.onnx") ? "" : domain;
+  for (size_t i = 0; i < o->model->nopsets; i++)
+    if (!strcmp(o->model->opsets[i].domain, wanted)) return o->model->opsets[i].version;
+  return 0;
+}
+
+const char *cn_onnx_metadata(const cn_onnx *o, const char *key)
+{
+  for (size_t i = 0; i < o->model->nmetadata; i++)
+    if (!strcmp(o->model->metadata[2 * i], key)) return o->model->metadata[2 * i + 1];
+  return NULL;
+}
+
+/* ---- running ---- */
+
+/* The slot of a name of the model's graph; -1: there is none. */
+static int32_t slot_named(const cni_onnx_graph *g, const char *name)
+{
+  for (size_t i = 0; i < g->noutputs; i++)
+    if (!strcmp(g->outputs[i].name, name)) return g->results[i].slot;
+  for (size_t i = 0; i < g->ninputs; i++)
+    if (!strcmp(g->inputs[i].name, name)) return g->inputs[i].slot;
+  for (size_t i = 0; i < g->ninitials; i++)
+    if (!strcmp(g->initials[i].name, name)) return g->initial_slots[i];
+  for (size_t i = 0; i < g->nnodes; i++)
+    for (size_t k = 0; k < g->nodes[i].noutputs; k++)
+      if (!strcmp(g->nodes[i].output_names[k], name)) return g->nodes[i].outputs[k];
+  return -1;
+}
+
+static bool is_output(const cni_onnx_graph *g, const char *name)
+{
+  for (size_t i = 0; i < g->noutputs; i++)
+    if (!strcmp(g->outputs[i].name, name)) return true;
+  return false;
+}
+
+/* A tensor that is fed must have the type that the model says; sizes are the ops' business. */
+static int feed(cni_onnx_frame *f, const cn_onnx *o, const cn_onnx_feed *given)
+{
+  const cni_onnx_graph *g = f->graph;
+  cn_onnx_info info = {.ndim = -1};
+  int32_t slot = -1;
+  for (size_t i = 0; i < g->ninputs && slot < 0; i++)
+    if (!strcmp(g->inputs[i].name, given->name)) slot = g->inputs[i].slot, describe(&info, &g->inputs[i]);
+  for (size_t i = 0; i < g->ninitials && slot < 0; i++)
+    if (!strcmp(g->initials[i].name, given->name)) slot = g->initial_slots[i];
+  if (slot < 0) return cni_onnx_bad(o->model, "the model has no input '%s'", given->name);
+  cn_tensor *t = cn_onnx_value_as_tensor(given->value);
+  if (t && info.kind == CN_ONNX_TENSOR && info.dtype && info.dtype != cn_dtype_of(t))
+    return cn_err_set(CN_ERR_DTYPE, "onnx: input '%s' is of %s, not of %s", given->name, cn_dtype_name(info.dtype),
+                      cn_dtype_name(cn_dtype_of(t)));
+  if (t && cn_device_of(t) != CN_CPU) f->track = true;
+  return cni_onnx_feed_slot(f, slot, given->value);
+}
+
+static int complete(const cni_onnx_frame *f, const cn_onnx *o)
+{
+  const cni_onnx_graph *g = f->graph;
+  for (size_t i = 0; i < g->ninputs; i++)
+    if (!f->slots[g->inputs[i].slot] && g->inputs[i].initial < 0 && g->inputs[i].type.kind != CNI_TYPE_OPTIONAL)
+      return cn_err_set(CN_ERR_VALUE, "onnx: %s: input '%s' is missing", o->model->source->name, g->inputs[i].name);
+  return CN_OK;
+}
+
+static int wanted(cn_onnx_value **outputs, const char *const *names, size_t n, const cni_onnx_frame *f)
+{
+  if (!names) return cni_onnx_results(outputs, f);
+  for (size_t i = 0; i < n; i++) {
+    int32_t slot = slot_named(f->graph, names[i]);
+    outputs[i] = slot < 0 ? NULL : f->slots[slot] ? cn_onnx_value_keep(f->slots[slot]) : cn_onnx_value_none();
+    if (outputs[i]) continue;
+    if (!cn_err()) cn_err_set(CN_ERR_VALUE, "onnx: the model has no output '%s'", names[i]);
+    while (i-- > 0) cn_onnx_value_release(outputs[i]);
+    return cn_err();
+  }
+  return CN_OK;
+}
+
+int cn_onnx_run_named(cn_onnx_value **outputs, const char *const *names, size_t n, const cn_onnx *o,
+                      const cn_onnx_feed *feeds, size_t nfeeds)
+{
+  cni_onnx_frame f = {.model = o->model};
+  if (cn_err()) return cn_err();
+  f.track = cn_tracing() || o->model->device != CN_CPU;
+  for (size_t i = 0; names && i < n; i++) f.keep = f.keep || !is_output(&o->model->graph, names[i]);
+  int status = cni_onnx_frame_begin(&f, NULL, &o->model->graph);
+  for (size_t i = 0; !status && i < nfeeds; i++) status = feed(&f, o, &feeds[i]);
+  if (!status) status = complete(&f, o);
+  if (!status) status = cni_onnx_walk(&f);
+  if (!status) status = wanted(outputs, names, n, &f);
+  cni_onnx_frame_end(&f);
+  return status;
+}
+
+/* Tensors for values, which go; those of no tensor are an error. */
+static int as_tensors(cn_tensor **outputs, cn_onnx_value **values, const cn_onnx *o)
+{
+  for (size_t i = 0; i < cn_onnx_outputs(o); i++) {
+    cn_tensor *t = cn_onnx_value_as_tensor(values[i]);
+    outputs[i] = t ? cn_scope_give(cn_keep(t)) : NULL;
+    if (!t) cn_err_set(CN_ERR_TYPE, "onnx: output '%s' is no tensor", o->model->graph.outputs[i].name);
+    cn_onnx_value_release(values[i]);
+  }
+  return cn_err();
+}
+
+int cn_onnx_run(cn_tensor **outputs, const cn_onnx *o, cn_tensor *const *inputs)
+{
+  cni_arena room = {NULL};
+  cn_onnx_feed *feeds = cni_arena_take(&room, o->ninputs + 1, sizeof *feeds);
+  cn_onnx_value **made = cni_arena_take(&room, cn_onnx_outputs(o) + 1, sizeof *made);
+  size_t n = 0;
+  int status = feeds && made ? CN_OK : cn_err();
+  for (size_t i = 0; !status && i < o->ninputs; i++) {
+    if (!inputs[i]) continue;
+    feeds[n] = (cn_onnx_feed){o->inputs[i]->name, cn_onnx_value_tensor(inputs[i])};
+    status = feeds[n++].value ? CN_OK : cn_err();
+  }
+  if (!status) status = cn_onnx_run_named(made, NULL, 0, o, feeds, n);
+  if (!status) status = as_tensors(outputs, made, o);
+  for (size_t i = 0; i < n; i++) cn_onnx_value_release(feeds[i].value);
+  cni_arena_free(&room);
+  return status;
+}
