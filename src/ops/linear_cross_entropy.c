@@ -183,17 +183,16 @@ static int add_part(cn_call *c, const terms *f, cn_tensor *loss, cn_tensor *cons
   return cn_err();
 }
 
-/* What 'mean' multiplies a sum by: one over the weights of all targets. */
-static cn_tensor *share_of(cn_call *c, const terms *f)
+/* What 'mean' multiplies a sum by: one over the weights of all targets. *of_gradient: what it multiplies the gradient
+ * by, 0 where no row counts: there the loss is NaN, but nothing depends on it. */
+static cn_tensor *share_of(cn_call *c, const terms *f, cn_tensor **of_gradient)
 {
-  cn_tensor *keep;
-  if (!cni_arg_is(c->args, REDUCTION, "mean")) return cn_ones(CN_SCALAR_SHAPE, .dtype = f->wide, .device = c->device);
-  if (!f->weight) keep = cn_cast(cn_ne(c->in[TARGET], cn_int(f->ignore)), f->wide);
-  else {
-    cn_tensor *safe = cni_safe_target(c->in[TARGET], f->ignore, &keep);
-    keep = cni_target_weights(f->weight, safe, keep, f->wide);
-  }
-  return cn_reciprocal(cn_sum(keep));
+  if (!cni_arg_is(c->args, REDUCTION, "mean"))
+    return *of_gradient = cn_ones(CN_SCALAR_SHAPE, .dtype = f->wide, .device = c->device);
+  cn_tensor *keep, *safe = cni_safe_target(c->in[TARGET], f->ignore, &keep);
+  cn_tensor *share = cn_reciprocal(cn_sum(cni_target_weights(f->weight, safe, keep, f->wide)));
+  *of_gradient = cn_where(cn_any(keep), share, cn_int(0));
+  return share;
 }
 
 static int part_decompose(cn_call *c)
@@ -210,12 +209,11 @@ static int part_decompose(cn_call *c)
   int64_t rows = cni_arg_int(c->args, ROWS);
   for (int64_t first = 0; first < x->shape[0] && !cn_err(); first += rows)
     add_part(c, &f, loss, g, first, first + rows < x->shape[0] ? first + rows : x->shape[0]);
-  cn_tensor *share = share_of(c, &f);
+  cn_tensor *share = share_of(c, &f, &c->out[SHARE]);
   c->out[LOSS] = none ? loss : cn_mul(loss, share);
   c->out[DX] = g[DX] ? g[DX] : cn_empty(CN_SHAPE(0), .dtype = (cn_dtype)x->dtype, .device = c->device);
   c->out[DW] = g[DW] ? g[DW] : nothing;
   c->out[DB] = g[DB] ? g[DB] : cn_clone(nothing);
-  c->out[SHARE] = share;
   return cn_err();
 }
 

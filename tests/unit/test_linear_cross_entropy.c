@@ -2,6 +2,7 @@
  * there. */
 #include <cairn/cairn.h>
 #include <cairn/kw.h>
+#include <math.h>
 
 #include "test.h"
 
@@ -103,6 +104,24 @@ static void autocast(void **state)
   cn_scope_end(s);
 }
 
+/* A mean over no rows is NaN, and gradients are 0, as those of cross_entropy. */
+static void no_row_counts(void **state)
+{
+  (void)state;
+  for (int i = 0; i < 4; i++) {
+    cn_scope *s = cn_scope_begin();
+    problem p = problem_new(CN_F32);
+    cn_fill_(p.t, cn_int(-100));
+    cn_tensor *loss = cn_linear_cross_entropy(p.x, p.w, p.t, .linear_bias = p.b, .weight = i % 2 ? p.classes : NULL,
+                                              .label_smoothing = i / 2 ? 0.1 : 0);
+    assert_true(isnan(cn_item(loss)));
+    assert_int_equal(cn_backward(loss), 0);
+    cn_tensor *of[] = {p.x, p.w, p.b};
+    for (int k = 0; k < 3; k++) assert_true(cn_item(cn_all(cn_eq(cn_grad_of(of[k]), cn_int(0)))));
+    cn_scope_end(s);
+  }
+}
+
 /* Gradients of gradients are those of all scores at once. */
 static void second_gradients(void **state)
 {
@@ -157,7 +176,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {cmocka_unit_test(the_same_as_all_scores_at_once),
                                      cmocka_unit_test(weights_smoothing_and_rows), cmocka_unit_test(autocast),
-                                     cmocka_unit_test(second_gradients),
+                                     cmocka_unit_test(no_row_counts), cmocka_unit_test(second_gradients),
                                      cmocka_unit_test(scores_are_never_all_there)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
