@@ -43,6 +43,18 @@ static int size_class(size_t size, size_t *rounded)
   return (octave - 17) * 8 + (int)k;
 }
 
+/* ---- forks: a thread that is not there in the child may hold the lock ---- */
+
+static void before_fork(void) { pthread_mutex_lock(&lock); }
+static void after_fork(void) { pthread_mutex_unlock(&lock); }
+static void set_fork_handlers(void) { pthread_atfork(before_fork, after_fork, after_fork); }
+
+void cni_large_survives_forks(void)
+{
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, set_fork_handlers);
+}
+
 /* ---- pieces; all under the lock ---- */
 
 /* Room for one piece more. Its memory is the system's own: it must not count as the program's. */
@@ -165,6 +177,7 @@ void *cni_large_alloc(size_t size)
   size_t rounded;
   int c = size_class(size, &rounded);
   if (c >= CLASSES) return NULL;
+  cni_large_survives_forks();
   pthread_mutex_lock(&lock);
   void *p = from_cache(c, rounded);
   size_t busy = held - atomic_load(&cached) + (p ? 0 : rounded);

@@ -14,6 +14,8 @@ void *cni_large_alloc(size_t size); /* NULL when out of memory, without an error
 void cni_large_free(void *p, size_t size, bool keep);
 void cni_large_flush(void);    /* gives back what is wholly free */
 size_t cni_large_cached(void); /* bytes that are free */
+/* Before others set handlers of forks for locks under which they allocate: theirs are to be taken before this one's. */
+void cni_large_survives_forks(void);
 
 /* The origin (alloc.c): the program's allocator or the system, with its accounts and limit. */
 void *cni_origin_alloc(size_t size);

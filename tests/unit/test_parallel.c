@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "base/parallel.h"
 #include "test.h"
 
@@ -187,6 +188,35 @@ static double work(void)
   return cn_err() ? -1 : sum;
 }
 
+enum { LARGE = 1 << 20 };
+static _Atomic bool enough;
+
+static void *take_large_blocks(void *unused)
+{
+  while (!atomic_load(&enough)) cni_free(cni_alloc(LARGE), LARGE);
+  return unused;
+}
+
+/* A child has the locks of threads that it does not have: they must be free. */
+static void children_of_a_process_that_allocates(void)
+{
+  pthread_t thread;
+  assert_int_equal(pthread_create(&thread, NULL, take_large_blocks, NULL), 0);
+  for (int round = 0; round < 200; round++) {
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+      alarm(60);
+      _exit(cni_alloc(LARGE) ? 0 : 1);
+    }
+    int status = -1;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+  }
+  atomic_store(&enough, true);
+  pthread_join(thread, NULL);
+}
+
 static void forked_children_work(void **state)
 {
   (void)state;
@@ -208,6 +238,7 @@ static void forked_children_work(void **state)
     assert_int_equal(WEXITSTATUS(status), 0);
     assert_float_equal(work(), expected, 0); /* and the parent's own pool still works */
   }
+  children_of_a_process_that_allocates();
   cn_set_num_threads(0);
 }
 

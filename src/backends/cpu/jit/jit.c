@@ -8,6 +8,7 @@
 #include <pthread.h>
 
 #include "base/alloc.h"
+#include "base/alloc_large.h"
 #include "base/log.h"
 #include "base/os.h"
 #include "base/os_program.h"
@@ -40,7 +41,11 @@ static void after_fork_in_child(void)
   pthread_cond_init(&idle, NULL); /* nobody of those that wait is here */
   pthread_mutex_unlock(&lock);
 }
-static void set_fork_handlers(void) { pthread_atfork(before_fork, after_fork, after_fork_in_child); }
+static void set_fork_handlers(void)
+{
+  cni_large_survives_forks();
+  pthread_atfork(before_fork, after_fork, after_fork_in_child);
+}
 
 /* ---- setting ---- */
 
