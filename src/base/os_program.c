@@ -170,8 +170,13 @@ void *cni_os_file_load(const char *path, size_t *size)
 
 bool cni_os_file_store(const char *path, const void *content, size_t size)
 {
-  FILE *f = fopen(path, "wbe");
-  if (!f) return false;
+  unlink(path);
+  int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+  FILE *f = fd < 0 ? NULL : fdopen(fd, "wb");
+  if (!f) {
+    if (fd >= 0) close(fd);
+    return false;
+  }
   bool whole = fwrite(content, 1, size, f) == size;
   return !fclose(f) && whole;
 }

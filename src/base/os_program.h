@@ -24,6 +24,7 @@ bool cni_os_own_folder(char *path, size_t size, const char *parent);
 void cni_os_remove(const char *path);
 /* A file's bytes, owned: cni_free(content, *size); NULL: it is not there, empty or too large. */
 void *cni_os_file_load(const char *path, size_t *size);
+/* A new file in place of what was there, a link for instance, which is not followed. Nobody else may write to it. */
 bool cni_os_file_store(const char *path, const void *content, size_t size);
 
 /* Starts a thread that takes no signals and that nobody waits for; from then on the library stays loaded. False: there

@@ -126,6 +126,11 @@ class Code(unittest.TestCase):
         self.cache.chmod(0o755)
         self.run_once(1, "found on disk")
 
+    def test_only_the_user_writes_code(self):
+        self.addCleanup(os.umask, os.umask(0))
+        self.run_once(1, "compiled by")
+        self.assertEqual([f.stat().st_mode & 0o022 for f in self.files()], [0])
+
     def test_side_by_side(self):
         for program in [self.start() for _ in range(4)]:
             out, log = program.communicate()
