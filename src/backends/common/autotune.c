@@ -140,10 +140,13 @@ static bool known_winner(uint64_t key, char winner[NAME])
   return v != NULL;
 }
 
-static void keep_winner(uint64_t key, const char *name)
+/* The winner, unless another thread has had its contest before: then that one's, so that all do the same. */
+static void keep_winner(uint64_t key, char winner[NAME])
 {
   pthread_mutex_lock(&lock);
-  if (add(key, name, strlen(name))) write_file();
+  const verdict *before = find(key);
+  if (before) memcpy(winner, before->name, NAME);
+  else if (add(key, winner, strlen(winner))) write_file();
   pthread_mutex_unlock(&lock);
 }
 
@@ -246,15 +249,15 @@ bool cni_autotune(cni_choice *choice, cn_call *c, const cni_opinfo *info, const 
   key = cn_hash_more(key, info->name, strlen(info->name));
   for (int i = 0; i < n; i++) /* one that comes later has not been timed */
     key = cn_hash_more(key, rivals[i].choice.kernel->name, strlen(rivals[i].choice.kernel->name));
-  if (known_winner(key, winner)) {
-    for (int i = 0; i < n; i++)
-      if (!strcmp(rivals[i].choice.kernel->name, winner)) *choice = rivals[i].choice;
-    return true;
+  if (!known_winner(key, winner)) {
+    const rival *best = contest(rivals, n, c);
+    if (!best) return false;
+    tell(info, rivals, n);
+    *choice = best->choice;
+    snprintf(winner, sizeof winner, "%s", best->choice.kernel->name);
+    keep_winner(key, winner);
   }
-  const rival *best = contest(rivals, n, c);
-  if (!best) return false;
-  tell(info, rivals, n);
-  *choice = best->choice;
-  keep_winner(key, best->choice.kernel->name);
+  for (int i = 0; i < n; i++)
+    if (!strcmp(rivals[i].choice.kernel->name, winner)) *choice = rivals[i].choice;
   return true;
 }
