@@ -68,6 +68,12 @@ class Devices(unittest.TestCase):
             with self.assertRaisesRegex((ValueError, RuntimeError, TypeError), what):
                 cairn._scaled_mm(a, b, *scales, out_dtype=cairn.bfloat16)
 
+    def test_grouped_mm(self):
+        a, b = cairn.ones(3, 2), cairn.tensor([[[1.0], [2.0]], [[3.0], [4.0]]])
+        ends = cairn.tensor([1, 3], dtype=cairn.int32)
+        for fn in (cairn._grouped_mm, cairn.nn.functional.grouped_mm):
+            self.assertEqual(fn(a, b, offs=ends).tolist(), [[3.0], [7.0], [7.0]])
+
     def test_cuda_answers_without_a_device(self):
         c = cairn.cuda
         c.empty_cache()

@@ -5,7 +5,7 @@ Every op of the library's table is a function here (`cairn.add`) and, where torc
 they come from the C extension. What is written in Python lies in the modules below.
 """
 from ._C import *  # noqa: F401,F403  (every op, the dtypes, device, settings)
-from ._C import _int_mm as _int_mm, _scaled_mm as _scaled_mm, _version
+from ._C import _grouped_mm as _grouped_mm, _int_mm as _int_mm, _scaled_mm as _scaled_mm, _version
 from ._types import (Size as Size, finfo as finfo, iinfo as iinfo, inf as inf, nan as nan, pi as pi, e as e, newaxis
                      as newaxis)
 from ._tensor import Tensor as Tensor
