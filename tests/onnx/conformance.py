@@ -68,6 +68,9 @@ def same(expected, made, rtol, atol):
     if expected is None:
         assert made is None, "nothing was wanted"
         return
+    if hasattr(expected, "SerializeToString"):
+        from onnx import numpy_helper
+        expected = numpy_helper.to_array(expected)
     expected = np.asarray(expected)
     assert made is not None, "nothing was made"
     made = np.asarray(made)

@@ -184,8 +184,8 @@ static int feed(cni_onnx_frame *f, const cn_onnx *o, const cn_onnx_feed *given)
   if (slot < 0) return cni_onnx_bad(o->model, "the model has no input '%s'", given->name);
   cn_tensor *t = cn_onnx_value_as_tensor(given->value);
   if (t && info.kind == CN_ONNX_TENSOR && info.dtype && info.dtype != cn_dtype_of(t))
-    return cn_err_set(CN_ERR_DTYPE, "onnx: input '%s' is of %s, not of %s", given->name, cn_dtype_name(info.dtype),
-                      cn_dtype_name(cn_dtype_of(t)));
+    return cn_err_set(CN_ERR_DTYPE, "onnx: input '%s' must be of %s, it is of %s", given->name,
+                      cn_dtype_name(info.dtype), cn_dtype_name(cn_dtype_of(t)));
   if (t && cn_device_of(t) != CN_CPU) f->track = true;
   return cni_onnx_feed_slot(f, slot, given->value);
 }

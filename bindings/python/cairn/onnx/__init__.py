@@ -63,6 +63,8 @@ def _given(value: Any, kind: str, dtype: _C.dtype | None) -> Any:
     """A user's value as the library takes it."""
     if value is None or isinstance(value, (Tensor, Strings)):
         return value
+    if hasattr(value, "SerializeToString"):
+        return _C._onnx_tensor(value.SerializeToString())
     if isinstance(value, dict):
         keys, values = list(value), list(value.values())
         return None, _given(keys, "tensor", None), _given(values, "tensor", None)

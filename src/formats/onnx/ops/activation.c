@@ -15,6 +15,17 @@ static int old_softmax(cni_onnx_call *c)
   return cni_onnx_out(c, 0, cn_reshape(m, cn_shape(x), (size_t)cn_ndim(x)));
 }
 
+/* Before opset 7 the slopes are those of channels. */
+static int old_prelu(cni_onnx_call *c)
+{
+  cn_tensor *x = cni_onnx_in(c, 0), *slope = cni_onnx_in(c, 1);
+  int64_t shape[CN_MAX_DIMS];
+  if (!x || !slope) return cn_err();
+  for (int d = 0; d < cn_ndim(x); d++) shape[d] = d == 1 ? cn_numel(slope) : 1;
+  if (cn_ndim(slope) == 1 && cn_ndim(x) > 1) slope = cn_reshape(slope, shape, (size_t)cn_ndim(x));
+  return cni_onnx_out(c, 0, cn_where(cn_lt(x, cn_int(0)), cn_mul(x, slope), x));
+}
+
 /* 1 where the first largest element is, 0 elsewhere. */
 static cn_tensor *hardmax_of(cn_tensor *x, int64_t axis)
 {
@@ -42,7 +53,8 @@ const cni_onnx_op cni_onnx_activation_ops[] = {
     ONNX_TEXT("HardSwish", 14, "hardswish(%0)"),
     ONNX_TEXT("LeakyRelu", 1, "leaky_relu(%0, $alpha=0.01)"),
     ONNX_TEXT("Mish", 18, "mish(%0)"),
-    ONNX_TEXT("PRelu", 1, "where(lt(%0, 0), mul(%0, %1), %0)"),
+    ONNX_BUILD("PRelu", 1, old_prelu),
+    ONNX_TEXT("PRelu", 7, "where(lt(%0, 0), mul(%0, %1), %0)"),
     ONNX_TEXT("Relu", 1, "relu(%0)"),
     ONNX_TEXT("Selu", 1, "mul(elu(%0, $alpha=1.67326319217681884765625), $gamma=1.05070102214813232421875)"),
     ONNX_TEXT("Shrink", 9,

@@ -1,5 +1,49 @@
 /* cast.c: other element types. See call.h. */
+#include <math.h>
+#include <string.h>
+
 #include "formats/onnx/call.h"
+
+/* The largest number of an 8-bit float; 0: it is none. */
+static double largest(cn_dtype dtype)
+{
+  return dtype == CN_F8E4M3                             ? 448
+         : dtype == CN_F8E4M3FNUZ                       ? 240
+         : dtype == CN_F8E5M2 || dtype == CN_F8E5M2FNUZ ? 57344
+                                                        : 0;
+}
+
+/* x with what is too large for the type held at the largest number, or else as what is rounded beyond it. */
+static cn_tensor *held(cn_tensor *x, double most, cn_dtype dtype, bool saturate)
+{
+  if (saturate) return cn_clamp(x, cn_num(-most), cn_num(most));
+  if (dtype != CN_F8E4M3) return x; /* these become infinite, or no number, by themselves */
+  return cn_where(cn_gt(cn_abs(x), cn_num(464)), cn_num(NAN), x);
+}
+
+/* The power of two that is the next one above, or below. */
+static cn_tensor *power(cni_onnx_call *c, cn_tensor *x, const char *mode)
+{
+  cn_tensor *part, *exponent;
+  bool up = !strcmp(mode, "up");
+  if (!up && strcmp(mode, "down") != 0) return cni_onnx_fail(c, CN_ERR_VALUE, "round_mode is '%s'", mode), NULL;
+  if (cn_dtype_of(x) != CN_F64) x = cn_cast(x, CN_F32);
+  if (cn_frexp(&part, &exponent, x)) return NULL;
+  cn_tensor *below = cn_exp2(cn_cast(cn_sub(exponent, cn_int(1)), cn_dtype_of(x)));
+  cn_tensor *t = up ? cn_where(cn_eq(part, cn_num(0.5)), below, cn_mul(below, cn_num(2))) : below;
+  return cn_where(cn_logical_and(cn_isfinite(x), cn_ne(x, cn_num(0))), t, x);
+}
+
+static cn_tensor *converted(cni_onnx_call *c, cn_tensor *x, cn_dtype dtype)
+{
+  double most = largest(dtype);
+  const char *mode = cni_onnx_text(c, "round_mode", "up");
+  bool saturate = cni_onnx_int(c, "saturate", 1) != 0, from_float = cn_dtype_is_float(cn_dtype_of(x));
+  if (!x || cn_err()) return NULL;
+  if (most > 0 && from_float) x = held(x, most, dtype, saturate);
+  if (dtype == CN_F8E8M0 && from_float && strcmp(mode, "nearest") != 0) x = power(c, x, mode);
+  return x ? cn_cast(x, dtype) : NULL;
+}
 
 /* Types of tensors; strings are read as numbers and written as such. */
 static int cast_to(cni_onnx_call *c, int64_t type)
@@ -15,7 +59,7 @@ static int cast_to(cni_onnx_call *c, int64_t type)
     return dtype ? cni_onnx_out(c, 0, cn_strings_parse(&s, dtype)) : cni_onnx_out_strings(c, 0, &s);
   }
   cn_tensor *x = cni_onnx_in(c, 0);
-  if (dtype) return cni_onnx_out(c, 0, x ? cn_cast(x, dtype) : NULL);
+  if (dtype) return cni_onnx_out(c, 0, converted(c, x, dtype));
   if (x) cn_strings_format(&s, x);
   return cni_onnx_out_strings(c, 0, &s);
 }

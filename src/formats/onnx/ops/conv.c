@@ -41,6 +41,7 @@ static int cuts(int64_t *before, int64_t *after, cni_onnx_call *c, const cni_onn
     if (!shape.v && !same) continue;
     int64_t all = full - (shape.v ? shape.v[i] : size * w->stride[i]);
     before[i] = !strcmp(mode, "SAME_UPPER") ? all / 2 : all - all / 2;
+    if (all < 0) before[i] = 0; /* what is missing is behind */
     after[i] = all - before[i];
   }
   return cn_err();

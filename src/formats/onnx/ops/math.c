@@ -18,6 +18,16 @@ static int divide(cni_onnx_call *c)
   return cni_onnx_out(c, 0, whole ? cn_trunc_divide(a, b) : cn_div(a, b));
 }
 
+/* Numbers or strings. */
+static int equal(cni_onnx_call *c)
+{
+  cn_strings a, b;
+  if (!cni_onnx_has(c, 0) || c->in[0]->kind != CN_ONNX_STRINGS)
+    return cni_onnx_out(c, 0, pair("eq", cni_onnx_in(c, 0), cni_onnx_in(c, 1)));
+  if (cni_onnx_strings_in(&a, c, 0) || cni_onnx_strings_in(&b, c, 1)) return cn_err();
+  return cni_onnx_out(c, 0, cn_strings_equal(&a, &b));
+}
+
 /* fmod: the sign of the dividend, as C has it; else that of the divisor. */
 static int mod(cni_onnx_call *c)
 {
@@ -79,6 +89,13 @@ static int is_inf(cni_onnx_call *c)
   return cni_onnx_out(c, 0, t);
 }
 
+/* Bounds may be left out, both. */
+static int clip(cni_onnx_call *c)
+{
+  cn_tensor *x = cni_onnx_in(c, 0), *low = cni_onnx_maybe(c, 1), *high = cni_onnx_maybe(c, 2);
+  return cni_onnx_out(c, 0, low || high ? cn_clamp(x, low, high) : x);
+}
+
 static int bit_shift(cni_onnx_call *c)
 {
   const char *way = cni_onnx_text(c, "direction", "");
@@ -134,7 +151,7 @@ const cni_onnx_op cni_onnx_math_ops[] = {
     ONNX_BUILD("Xor", 1, old_pair),
     ONNX_TEXT("Xor", 7, "logical_xor(%0, %1)"),
     ONNX_BUILD("Equal", 1, old_pair),
-    ONNX_TEXT("Equal", 7, "eq(%0, %1)"),
+    ONNX_BUILD("Equal", 7, equal),
     ONNX_BUILD("Greater", 1, old_pair),
     ONNX_TEXT("Greater", 7, "gt(%0, %1)"),
     ONNX_BUILD("Less", 1, old_pair),
@@ -147,8 +164,8 @@ const cni_onnx_op cni_onnx_math_ops[] = {
     ONNX_BUILD("Sum", 1, sum),
     ONNX_BUILD("Mean", 1, mean),
     ONNX_TEXT("Where", 9, "where(%0, %1, %2)"),
-    ONNX_TEXT("Clip", 1, "clamp(%0, $min, $max)"),
-    ONNX_TEXT("Clip", 11, "clamp(%0, %1?, %2?)"),
+    ONNX_TEXT("Clip", 1, "clamp(%0, $min=-3.4028234663852886e38, $max=3.4028234663852886e38)"),
+    ONNX_BUILD("Clip", 11, clip),
 
     ONNX_BUILD("BitShift", 11, bit_shift),
     ONNX_TEXT("BitwiseAnd", 18, "bitwise_and(%0, %1)"),

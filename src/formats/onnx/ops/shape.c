@@ -182,6 +182,58 @@ static int tile(cni_onnx_call *c)
   return axis < 0 ? cn_err() : cni_onnx_out(c, 0, cn_repeat(x, times, (size_t)ndim));
 }
 
+/* Place i of a dimension of n elements that goes on beyond its ends. */
+static int64_t source_of(int64_t i, int64_t n, char mode)
+{
+  int64_t turn = 2 * (n - 1);
+  if (mode == 'c') return (i % n + n) % n;
+  if (mode == 'r' && turn > 0) {
+    i = (i % turn + turn) % turn;
+    return i < n ? i : turn - i;
+  }
+  return i < 0 ? 0 : i >= n ? n - 1 : i;
+}
+
+/* x with elements of its own around it, a dimension after the other. all: from the last dimension on, in pairs. */
+static cn_tensor *pad_by(cni_onnx_call *c, cn_tensor *x, const int64_t *all, char mode)
+{
+  for (int64_t d = cn_ndim(x); x && d-- > 0;) {
+    int64_t k = 2 * (cn_ndim(x) - 1 - d), n = cn_size(x, d), size = n + all[k] + all[k + 1];
+    if (!all[k] && !all[k + 1]) continue;
+    int64_t *at = size > 0 && n > 0 && size < INT32_MAX ? cni_onnx_room(c, (size_t)size, sizeof *at) : NULL;
+    if (!at)
+      return cni_onnx_fail(c, CN_ERR_SHAPE, "%lld elements cannot become %lld", (long long)n, (long long)size), NULL;
+    for (int64_t i = 0; i < size; i++) at[i] = source_of(i - all[k], n, mode);
+    x = cn_index_select(x, d, cn_to_device(cn_from_data(at, &size, 1, CN_I64), cn_device_of(x)));
+  }
+  return x;
+}
+
+/* So many in front of and behind each dimension, or of those listed; negative numbers cut off. */
+static int pad(cni_onnx_call *c)
+{
+  static const char *const modes[] = {"constant", "reflect", "edge", "wrap"};
+  cn_tensor *x = cni_onnx_in(c, 0), *value = cni_onnx_maybe(c, 2);
+  cni_onnx_ints pads =
+      c->opset >= 11 ? cni_onnx_ints_in(c, 1) : cni_onnx_ints_of(c, c->opset < 2 ? "paddings" : "pads");
+  cni_onnx_ints axes = cni_onnx_ints_in(c, 3);
+  const char *mode = cni_onnx_text(c, "mode", "constant");
+  int64_t ndim = cn_ndim(x), all[2 * CN_MAX_DIMS] = {0};
+  size_t m = 0, n = axes.v ? axes.n : (size_t)ndim;
+  while (m < 4 && strcmp(modes[m], mode) != 0) m++;
+  if (!x || cn_err()) return cn_err();
+  if (m == 4 || !pads.v || pads.n != 2 * n) return cni_onnx_fail(c, CN_ERR_VALUE, "its pads or its mode do not fit");
+  for (size_t i = 0; i < n; i++) { /* cairn's list begins with the last dimension */
+    int64_t d = cni_onnx_axis(c, axes.v ? axes.v[i] : (int64_t)i, ndim);
+    if (d < 0) return cn_err();
+    all[2 * (ndim - 1 - d)] = pads.v[i];
+    all[2 * (ndim - 1 - d) + 1] = pads.v[n + i];
+  }
+  double fill = value ? cni_onnx_float_in(c, 2, 0) : cni_onnx_float(c, "value", 0);
+  if (!m) return cni_onnx_out(c, 0, cn_constant_pad_nd(x, all, 2 * (size_t)ndim, .value = fill));
+  return cni_onnx_out(c, 0, pad_by(c, x, all, m == 1 ? 'r' : m == 2 ? 'e' : 'c'));
+}
+
 /* Blocks of the channels beside one another in the image. CRD: the block's place is the faster one among channels. */
 static int depth_to_space(cni_onnx_call *c)
 {
@@ -203,10 +255,21 @@ static int space_to_depth(cni_onnx_call *c)
   int64_t b = cni_onnx_int(c, "blocksize", 0);
   if (!x || cn_ndim(x) != 4 || b < 1)
     return cni_onnx_fail(c, CN_ERR_SHAPE, "it takes (N, C, H, W) and a block's size");
+  if (!strcmp(cni_onnx_text(c, "mode", "DCR"), "CRD")) return cni_onnx_out(c, 0, cn_pixel_unshuffle(x, b));
   const int64_t *s = cn_shape(x);
   x = cn_reshape(x, CN_SHAPE(s[0], s[1], s[2] / b, b, s[3] / b, b));
   x = cn_permute(x, CN_SHAPE(0, 3, 5, 1, 2, 4));
   return cni_onnx_out(c, 0, x ? cn_reshape(x, CN_SHAPE(s[0], s[1] * b * b, s[2] / b, s[3] / b)) : NULL);
+}
+
+/* What lies above, or below, a diagonal of the last two dimensions. */
+static int trilu(cni_onnx_call *c)
+{
+  cn_tensor *x = cni_onnx_in(c, 0);
+  int64_t k = cni_onnx_int_in(c, 1, 0);
+  if (!x || cn_err()) return cn_err();
+  cn_value args[] = {cn_v_tensor(x), cn_v_int(k)};
+  return cni_onnx_out(c, 0, cni_onnx_op1(cni_onnx_int(c, "upper", 1) ? "triu" : "tril", args, 2));
 }
 
 const cni_onnx_op cni_onnx_shape_ops[] = {
@@ -220,6 +283,8 @@ const cni_onnx_op cni_onnx_shape_ops[] = {
     ONNX_BUILD("Slice", 1, slice),
     ONNX_BUILD("Expand", 8, expand),
     ONNX_BUILD("Tile", 1, tile),
+    ONNX_BUILD("Pad", 1, pad),
+    ONNX_BUILD("Trilu", 14, trilu),
     ONNX_BUILD("DepthToSpace", 1, depth_to_space),
     ONNX_BUILD("SpaceToDepth", 1, space_to_depth),
     {NULL, NULL, NULL, 0, 0},

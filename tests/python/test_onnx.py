@@ -1,0 +1,139 @@
+"""cairn.onnx: models from bytes and files, values of each kind, compiled, with gradients, and onnx's backend."""
+import importlib.util
+import os
+import struct
+import tempfile
+import unittest
+
+import cairn
+from cairn.onnx import backend
+
+FLOAT, INT64, STRING = 1, 7, 8
+
+
+# ---- small models, field by field ----
+
+def varint(n):
+    n &= (1 << 64) - 1
+    out = b""
+    while n > 127:
+        out, n = out + bytes([n & 127 | 128]), n >> 7
+    return out + bytes([n])
+
+
+def field(number, value):
+    if isinstance(value, int):
+        return varint(number << 3) + varint(value)
+    if isinstance(value, float):
+        return varint(number << 3 | 5) + struct.pack("<f", value)
+    value = value.encode() if isinstance(value, str) else value
+    return varint(number << 3 | 2) + varint(len(value)) + value
+
+
+def node(op, inputs, outputs, **attrs):
+    made = b"".join(field(1, name) for name in inputs.split()) + b"".join(field(2, name) for name in outputs.split())
+    for name, value in attrs.items():
+        number, kind = (3, 2) if isinstance(value, int) else (2, 1)
+        made += field(5, field(1, name) + field(number, value) + field(20, kind))
+    return field(1, made + field(4, op))
+
+
+def info(number, name, kind, shape=()):
+    dims = b"".join(field(1, field(1, n) if isinstance(n, int) else field(2, n)) for n in shape)
+    return field(number, field(1, name) + field(2, field(1, field(1, kind) + field(2, dims))))
+
+
+def sequence(number, name, kind):
+    return field(number, field(1, name) + field(2, field(4, field(1, field(1, field(1, kind))))))
+
+
+def model(*parts):
+    return field(1, 8) + field(8, field(1, "") + field(2, 17)) + field(7, b"".join(parts))
+
+
+SOFTMAX = model(node("Mul", "x x", "square"), node("Softmax", "square", "y", axis=-1),
+                info(11, "x", FLOAT, ("N", 3)), info(12, "y", FLOAT, ("N", 3)))
+
+
+class Onnx(unittest.TestCase):
+    def test_names_types_and_shapes(self):
+        m = cairn.onnx.load_model_from_string(SOFTMAX)
+        self.assertEqual(m.input_names, ["x"])
+        self.assertEqual(m.output_names, ["y"])
+        self.assertEqual(m.inputs[0].dtype, cairn.float32)
+        self.assertEqual(m.inputs[0].shape, ("N", 3))
+        self.assertEqual(m.opset(), 17)
+        self.assertIn("x -> y", repr(m))
+
+    def test_runs_by_name_and_in_order(self):
+        m = cairn.onnx.load_model_from_string(SOFTMAX)
+        x = cairn.tensor([[1.0, -2.0, 0.5]])
+        want = cairn.softmax(x * x, -1)
+        self.assertTrue(cairn.equal(m(x), want))
+        self.assertTrue(cairn.equal(m.run({"x": x})[0], want))
+        self.assertTrue(cairn.equal(m.run({"x": [[1.0, -2.0, 0.5]]})[0], want))
+        self.assertTrue(cairn.equal(m.run({"x": x}, ["square"])[0], x * x))
+
+    def test_a_file(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "m.onnx")
+            with open(path, "wb") as file:
+                file.write(SOFTMAX)
+            self.assertEqual(tuple(cairn.onnx.load(path)(cairn.ones(2, 3)).shape), (2, 3))
+
+    def test_compiled_gives_the_same_bits(self):
+        m = cairn.onnx.load_model_from_string(SOFTMAX)
+        fast = cairn.compile(lambda x: m(x), fullgraph=True)
+        for n in (1, 5):
+            x = cairn.randn(n, 3)
+            self.assertTrue(cairn.equal(fast(x), m(x)))
+
+    def test_gradients_flow(self):
+        m = cairn.onnx.load_model_from_string(SOFTMAX)
+        x = cairn.randn(2, 3, requires_grad=True)
+        z = x.detach().clone().requires_grad_()
+        m(x)[:, 0].sum().backward()
+        cairn.softmax(z * z, -1)[:, 0].sum().backward()
+        self.assertTrue(cairn.equal(x.grad, z.grad))
+
+    def test_strings_and_sequences(self):
+        m = cairn.onnx.load_model_from_string(model(
+            node("Identity", "s", "t"), node("SequenceConstruct", "x x", "q"), info(11, "s", STRING, (2,)),
+            info(11, "x", FLOAT, (2,)), info(12, "t", STRING, (2,)), sequence(12, "q", FLOAT)))
+        texts, two = m.run({"s": ["a", "\u00fc"], "x": [1.0, 2.0]})
+        self.assertEqual(texts.tolist(), ["a", "\u00fc"])
+        self.assertEqual([t.tolist() for t in two], [[1.0, 2.0], [1.0, 2.0]])
+
+    def test_wrong_use_is_said(self):
+        m = cairn.onnx.load_model_from_string(SOFTMAX)
+        for values, words in (({}, "input 'x' is missing"), ({"z": cairn.ones(1, 3)}, "no input 'z'"),
+                              ({"x": cairn.ones(1, 3, dtype=cairn.int64)}, "must be of float32, it is of int64")):
+            with self.assertRaisesRegex(Exception, words):
+                m.run(values)
+        with self.assertRaises(TypeError):
+            m(1, 2)
+        with self.assertRaisesRegex(RuntimeError, "no output 'z'"):
+            m.run({"x": cairn.ones(1, 3)}, ["z"])
+        with self.assertRaisesRegex(Exception, "no ONNX model"):
+            cairn.onnx.load_model_from_string(b"")
+        broken = model(node("MatMul", "x x", "y"), info(11, "x", FLOAT), info(12, "y", FLOAT))
+        with self.assertRaisesRegex(Exception, r"node 'y' \(MatMul, opset 17\)"):
+            cairn.onnx.load_model_from_string(broken)(cairn.ones(2, 3))
+
+    def test_backend(self):
+        self.assertTrue(backend.supports_device("CPU"))
+        self.assertFalse(backend.supports_device("TPU"))
+        rep = backend.prepare(SOFTMAX)
+        if importlib.util.find_spec("numpy"):
+            out, = rep.run([cairn.ones(1, 3)])
+            self.assertEqual(out.shape, (1, 3))
+        self.assertFalse(backend.is_compatible(model(node("Nothing", "", "y"))))
+        with self.assertRaises(TypeError):
+            backend.prepare(SOFTMAX, "CPU", speed=2)
+
+    def test_operators_are_listed(self):
+        self.assertIn(("", "LeakyRelu", 1), cairn.onnx.operators())
+
+
+if __name__ == "__main__":
+    unittest.main()
