@@ -54,7 +54,7 @@ class Claims(unittest.TestCase):
         self.assertEqual(self.said(r"calls compared \|[-| ]*(\d+) \| (\d+) \| (\d+) \|", page), (ours, ours, 0))
 
     def test_size(self):
-        """A stripped library of 5 MB, as tools/lint demands."""
+        """The size of the stripped library, as tools/lint demands."""
         self.assertEqual(self.said(r"one library of (\d+) MB"),
                          (int(re.search(r"LIBRARY_MAX = ([\d_]+)", text("tools/lint")).group(1)) // 10**6,))
 
