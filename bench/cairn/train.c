@@ -196,8 +196,60 @@ static void two_more_steps(void)
   for (int i = 0; opt && i < 2; i++) now->call();
 }
 
+/* ---- what a compiled step costs before it runs as it will (bench/first) ---- */
+
+static int traced(cn_tensor **out, cn_tensor *const *in, void *unused)
+{
+  (void)unused;
+  out[0] = step_of(in[0], in[1]);
+  return cn_err();
+}
+
+static double milliseconds_of(void (*call)(void))
+{
+  double begin = bench_now();
+  cn_scope *s = cn_scope_begin();
+  call();
+  cn_scope_end(s);
+  return (bench_now() - begin) * 1e3;
+}
+
+static void trace(void)
+{
+  cn_tensor *const in[] = {x, y};
+  cn_graph_free(cn_trace(traced, 1, in, 2, NULL));
+}
+
+/* The first sample of the batch: a step takes less then, and what else there is shows. */
+static void keep_one(void)
+{
+  int64_t batch = cn_size(x, 0);
+  cn_set(&y, cn_clone(cn_slice(y, 0, 0, cn_size(y, 0) / batch)));
+  cn_set(&x, cn_clone(cn_slice(x, 0, 0, 1)));
+}
+
+/* The trace alone, the first call, and the fastest of some later ones, in milliseconds. */
+static int print_first(const char *name)
+{
+  size_t i = 0, n = sizeof works / sizeof *works;
+  while (i < n && (strcmp(works[i].name, name) || works[i].call != compiled_step)) i++;
+  if (i == n) return fprintf(stderr, "%s is no compiled step\n", name), 2;
+  now = &works[i];
+  cn_scope *s = cn_scope_begin();
+  now->prepare();
+  keep_one();
+  step(); /* the library starts; kernels pack; memory is there */
+  double tracing = milliseconds_of(trace), first = milliseconds_of(compiled_step), later = 1e9;
+  for (int k = 0; k < 5; k++) later = fmin(later, milliseconds_of(compiled_step));
+  cn_scope_end(s);
+  printf("%.2f %.2f %.2f\n", tracing, first, later);
+  if (cn_err()) fprintf(stderr, "%s\n", cn_err_message());
+  return cn_err() ? 1 : 0;
+}
+
 int main(int argc, char **argv)
 {
+  if (argc == 3 && !strcmp(argv[1], "--first")) return print_first(argv[2]);
   side_finish = two_more_steps;
   return side_serve(argc, argv, works, sizeof works / sizeof *works);
 }
