@@ -62,17 +62,17 @@ static const uint8_t scalar_in[CNI_PRIM_COUNT] = {
     [CNI_PW_floor_div] = FLOATS | INTEGERS,
 };
 
-static bool step_branches(const cni_program *p, int step)
+bool cni_block_branches(const cni_program *p, int step)
 {
   const cni_step *s = &p->steps[step];
-  return s->prim != CNI_PW_convert && (scalar_in[s->prim] >> s->class & 1);
+  return s->prim < CNI_PW_convert && (scalar_in[s->prim] >> s->class & 1);
 }
 
 /* The end of the section that begins at a step. */
 static int section_end(const cni_program *p, int begin)
 {
   int end = begin + 1;
-  while (end < p->nstep && step_branches(p, end) == step_branches(p, begin)) end++;
+  while (end < p->nstep && cni_block_branches(p, end) == cni_block_branches(p, begin)) end++;
   return end;
 }
 
@@ -171,10 +171,15 @@ char *cni_blocks_text(const cni_program *const *programs, size_t n, size_t *size
   cni_steps_head(&t, &(cn_source){.lang = CN_LANG_C}, maths);
   put(&t, "#if defined(__clang__)\n#define CN_EACH _Pragma(\"clang loop vectorize(assume_safety)\")\n"
           "#else\n#define CN_EACH _Pragma(\"GCC ivdep\")\n#endif\n");
+  put(&t, "typedef union cn_wide { double f; long long i; } cn_wide;\n"
+          "typedef struct cn_rows { void *const *y; const void *const *x; const long long *step; char *room;\n"
+          "long long pitch; void (*const *fold)(cn_wide *, const void *, int64_t, int64_t, int64_t);\n"
+          "long long rows, count; } cn_rows;\n");
   for (size_t i = 0; i < n; i++) {
     cn_source s = {.lang = CN_LANG_C, .program = programs[i]};
     cni_steps_primitives(&t, &s, &made);
-    put_function(&t, &s);
+    if (programs[i]->row_dims) cni_rows_text(&t, &s);
+    else put_function(&t, &s);
   }
   if (t.failed) {
     cn_text_free(&t);

@@ -339,6 +339,7 @@ int cni_pointwise_source(cn_source *s, const cn_call *c, cn_lang lang)
   double few[CN_LOOP_FEW], *consts = few;
   making m = {.operand = of_call, .call = c, .device = c->device};
   if (!p || check_size(s)) return cn_err();
+  if (p->row_dims) return cni_fail(CN_ERR_UNSUPPORTED, "pointwise: steps along rows are for the CPU alone so far");
   if (c->nin != p->nin || c->nout != p->nout)
     return cni_fail(CN_ERR_INTERNAL, "a loop of %d inputs and %d results", c->nin, c->nout);
   s->lang = lang;

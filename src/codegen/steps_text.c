@@ -45,7 +45,7 @@ static const char cuda_fast[] = "#define cnm_expf cnd_exp\n#define cnm_tanhf cnd
 bool cni_steps_needs_maths(const cni_program *p)
 {
   for (int i = 0; i < p->nstep; i++) {
-    const char *formula = p->steps[i].prim == CNI_PW_convert ? "" : cni_prims[p->steps[i].prim].formula;
+    const char *formula = p->steps[i].prim >= CNI_PW_convert ? "" : cni_prims[p->steps[i].prim].formula;
     if (strstr(formula, "M(") || strstr(formula, "F(")) return true;
   }
   return false;
@@ -84,7 +84,7 @@ static void put_primitives_of(cn_text *t, const cn_source *s, enum cni_compute c
     for (size_t i = 0; i < 3; i++) putf(t, "#define cnm_%s cnm_%s_full\n", trigonometric[i], trigonometric[i]);
   for (int i = 0; i < p->nstep; i++) {
     int k = p->steps[i].prim;
-    if (k == CNI_PW_convert || made[k] || cni_steps_class(s, p->nin + p->nconst + i) != class) continue;
+    if (k >= CNI_PW_convert || made[k] || cni_steps_class(s, p->nin + p->nconst + i) != class) continue;
     made[k] = true;
     putf(t, "CNM_FN T cng_%s_%s(%s) { return (T)(%s); }\n", cni_prims[k].name, suffix, arguments[cni_prims[k].arity],
          cni_prims[k].formula);
@@ -97,7 +97,7 @@ void cni_steps_primitives(cn_text *t, const cn_source *s, cni_steps_made *made)
   const cni_program *p = s->program;
   bool used[CNI_COMPUTES] = {false};
   for (int i = 0; i < p->nstep; i++)
-    used[cni_steps_class(s, p->nin + p->nconst + i)] |= p->steps[i].prim != CNI_PW_convert;
+    used[cni_steps_class(s, p->nin + p->nconst + i)] |= p->steps[i].prim < CNI_PW_convert;
   for (int class = 0; class < CNI_COMPUTES; class ++)
     if (used[class]) put_primitives_of(t, s, (enum cni_compute) class, made->prim[class]);
 }
@@ -137,7 +137,7 @@ void cni_steps_literal(cn_text *t, enum cni_compute class, double value)
 
 bool cni_steps_checks(const cn_source *s, const cni_step *step, int reg)
 {
-  return step->prim != CNI_PW_convert && cni_steps_class(s, reg) >= CNI_C_I64 && cni_prim_divides(step->prim);
+  return step->prim < CNI_PW_convert && cni_steps_class(s, reg) >= CNI_C_I64 && cni_prim_divides(step->prim);
 }
 
 void cni_steps_step(cn_text *t, const cn_source *s, const cni_step *step, int reg)

@@ -26,7 +26,11 @@ static bool divides_integers(const cni_program *p)
 /* Is it computed element by element, so that a result may lie where an operand of its layout does? */
 static bool is_formula(const cni_gnode *n)
 {
-  bool rows = n->info->row->pointwise || !strcmp(n->info->name, "pointwise");
+  bool rows = n->info->row->pointwise, program = !rows && !strcmp(n->info->name, "pointwise");
+  if (program) { /* along rows elements are read more than once */
+    const cni_program *p = cni_program_of_value(&n->args[1]);
+    rows = p && !p->row_dims;
+  }
   return rows && (n->info->row->flags & CN_OP_ALIAS_SAFE);
 }
 

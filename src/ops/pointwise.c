@@ -181,6 +181,14 @@ static int check_consts(const cn_call *c, const cni_program *p)
   return CN_OK;
 }
 
+/* Result i of a program with steps along rows: one value for each row, or dense rows. */
+static int infer_row(cn_call *c, const cni_program *p, int i, int ndim, const int64_t *shape)
+{
+  int64_t size[CN_MAX_DIMS];
+  for (int k = 0; k < ndim; k++) size[k] = p->row[p->out[i]] && k >= ndim - p->row_dims ? 1 : shape[k];
+  return cn_call_result(c, i, p->out_dtype[i], ndim, size);
+}
+
 static int program_infer(cn_call *c)
 {
   int ndim, dtype = 0, status;
@@ -195,8 +203,11 @@ static int program_infer(cn_call *c)
     if ((status = choose_types(c, CNI_NUM, dtype, &dtype)) || (status = check_steps(c, p, dtype))) return status;
   }
   if ((status = cni_broadcast_inputs(c, c->in, c->nin, &ndim, shape))) return status;
+  if (p->row_dims > ndim)
+    return cn_call_fail(c, CN_ERR_VALUE, "the program's rows have %d dims, its inputs %d", p->row_dims, ndim);
   c->nout = p->nout;
-  for (int i = 0; i < p->nout && !status; i++) {
+  for (int i = 0; p->row_dims && i < p->nout && !status; i++) status = infer_row(c, p, i, ndim, shape);
+  for (int i = 0; !p->row_dims && i < p->nout && !status; i++) {
     status = cn_call_result(c, i, p->typed ? p->out_dtype[i] : dtype, ndim, shape);
     if (!status) cni_follow_strides(c, i, c->in, c->nin);
   }

@@ -81,7 +81,8 @@ static const char *name_of_program(cni_track *t, const cn_call *c)
   const cni_program *p = cni_program_of(c);
   for (int i = 0; p && i < p->nstep && at < sizeof text - CNI_NAME_MAX - 4; i++) {
     if (p->steps[i].prim == CNI_PW_convert) continue;
-    const char *name = cni_prims[p->steps[i].prim].name;
+    const int prim = p->steps[i].prim;
+    const char *name = prim < CNI_PRIM_COUNT ? cni_prims[prim].name : cni_row_names[prim - CNI_PW_row_first];
     size_t n = strlen(name);
     if (at) text[at++] = '+';
     memcpy(text + at, name, n);

@@ -27,6 +27,8 @@ const cni_prim_info cni_prims[CNI_PRIM_COUNT] = {
 
 const char *const cni_compute_names[CNI_COMPUTES] = {"f32", "f64", "i64", "u64"};
 
+const char *const cni_row_names[] = {"row_first", "row_sum", "row_mean", "row_max", "row_min"};
+
 enum { TABLE = 1024 };
 
 /* ---- building ---- */
@@ -92,6 +94,23 @@ static bool is_literal(const cni_builder *b, int reg, double value)
   return k->attr < 0 && k->value >= value && k->value <= value;
 }
 
+static int arity_of(const cni_draft *s) { return s->prim < CNI_PRIM_COUNT ? cni_prims[s->prim].arity : 1; }
+
+bool cni_build_is_row(const cni_builder *b, int x) { return x >= CNI_STEP_BASE && b->steps[x - CNI_STEP_BASE].row; }
+
+/* Whether a step gives one value for each row, and what it stands behind. */
+static void place(const cni_builder *b, cni_draft *s)
+{
+  bool some = false, all = true, reduces = s->prim > CNI_PW_row_first;
+  for (int k = 0; k < arity_of(s); k++) {
+    const int x = s->arg[k], level = x < CNI_STEP_BASE ? 0 : b->steps[x - CNI_STEP_BASE].level;
+    some |= cni_build_is_row(b, x);
+    all &= (x >= CNI_CONST_BASE && x < CNI_STEP_BASE) || cni_build_is_row(b, x);
+    if (level + reduces > s->level) s->level = level + reduces;
+  }
+  s->row = s->prim >= CNI_PW_row_first || (some && all);
+}
+
 static int add_step(cni_builder *b, const cni_draft *s)
 {
   for (int i = 0; i < b->nstep; i++)
@@ -99,6 +118,7 @@ static int add_step(cni_builder *b, const cni_draft *s)
   if (!make_room(b, (void **)&b->steps, b->few_steps, b->nstep, &b->nstep_room, sizeof *b->steps))
     return CNI_CONST_BASE;
   b->steps[b->nstep] = *s;
+  if (b->typed) place(b, &b->steps[b->nstep]);
   return CNI_STEP_BASE + b->nstep++;
 }
 
@@ -132,6 +152,11 @@ int cni_build_convert(cni_builder *b, int x, enum cni_compute class, int dtype)
   return add_step(b, &(cni_draft){CNI_PW_convert, (int)class, dtype, {x, 0, 0}, NULL});
 }
 
+int cni_build_row(cni_builder *b, int prim, int x, int dims)
+{
+  return add_step(b, &(cni_draft){prim, (int)cni_build_class(b, x), dims, {x, 0, 0}, NULL});
+}
+
 /* ---- a program's block: itself, its text, its arrays ---- */
 
 static size_t aligned(size_t n) { return (n + 7) & ~(size_t)7; }
@@ -144,7 +169,8 @@ static cni_program *new_program(const cni_program *like, size_t text)
   size_t outs = aligned((size_t)like->nout * 2), slots = aligned((size_t)like->nstep * 2);
   size_t ins = aligned((size_t)like->nin * sizeof *like->in), dtypes = aligned((size_t)like->nout);
   size_t codes = CNI_PROGRAM_CODES * sizeof *like->code;
-  size_t bytes = head + consts + aligned(steps) + outs + slots + ins + dtypes + aligned(registers) + codes;
+  size_t bytes = head + consts + aligned(steps) + outs + slots + ins + dtypes + 2 * aligned(registers) +
+                 aligned(2 * registers) + codes;
   cni_program *p = cni_alloc_zero(bytes);
   if (!p) return NULL;
   p->nin = like->nin, p->nconst = like->nconst, p->nstep = like->nstep, p->nout = like->nout;
@@ -158,7 +184,9 @@ static cni_program *new_program(const cni_program *like, size_t text)
   p->in = (cni_prog_input *)(void *)(at += slots);
   p->out_dtype = (uint8_t *)(at += ins);
   p->class = (uint8_t *)(at += dtypes);
-  p->code = (void *_Atomic *)(void *)(at + aligned(registers));
+  p->row = (bool *)(at += aligned(registers));
+  p->level = (uint16_t *)(void *)(at += aligned(registers));
+  p->code = (void *_Atomic *)(void *)(at + aligned(2 * registers));
   return p;
 }
 
@@ -173,8 +201,6 @@ static int *number_of(const numbers *n, int reg)
 {
   return reg < CNI_STEP_BASE ? &n->consts[reg - CNI_CONST_BASE] : &n->steps[reg - CNI_STEP_BASE];
 }
-
-static int arity_of(const cni_draft *s) { return s->prim == CNI_PW_convert ? 1 : cni_prims[s->prim].arity; }
 
 /* Counts what is live into `p`. Steps only refer to earlier ones, so one backward sweep is enough. */
 static void number_live(cni_program *p, const cni_builder *b, const numbers *n)
@@ -211,6 +237,9 @@ static void fill(cni_program *p, const cni_builder *b, const numbers *n)
     if (n->steps[i] < 0) continue;
     *s = (cni_step){(uint16_t)d->prim, (uint8_t)d->class, (uint8_t)d->dtype, {0, 0, 0}, d->origin};
     for (int a = 0; a < arity_of(d); a++) s->arg[a] = renumbered(n, d->arg[a]);
+    if (cni_step_is_row(s)) p->row_dims = s->dtype;
+    p->row[class - p->class] = d->row;
+    p->level[class - p->class] = (uint16_t)d->level;
     *class++ = s++->class;
   }
   for (int i = 0; i < b->nout; i++) p->out[i] = renumbered(n, b->out[i]), p->out_dtype[i] = b->out_dtype[i];
@@ -227,7 +256,7 @@ static void free_operands(const cni_program *p, const int *last, bool *busy, int
 }
 
 /* A step may take over the slot of an operand that dies with it: loops work element by element. Conversions do not:
- * their elements have other sizes. last, busy: as many as there are steps. */
+ * their elements have other sizes; nor do steps along rows. last, busy: as many as there are steps. */
 static void assign_slots(cni_program *p, int *last, bool *busy)
 {
   int first = p->nin + p->nconst;
@@ -239,12 +268,12 @@ static void assign_slots(cni_program *p, int *last, bool *busy)
   for (int i = 0; i < p->nout; i++)
     if (p->out[i] >= first) last[p->out[i] - first] = p->nstep;
   for (int i = 0; i < p->nstep; i++) {
-    bool converts = p->steps[i].prim == CNI_PW_convert;
+    bool apart = p->steps[i].prim >= CNI_PW_convert;
     int s = 0;
-    if (!converts) free_operands(p, last, busy, i);
+    if (!apart) free_operands(p, last, busy, i);
     while (busy[s]) s++;
     busy[s] = last[i] > i;
-    if (converts) free_operands(p, last, busy, i);
+    if (apart) free_operands(p, last, busy, i);
     p->slot[i] = (uint16_t)s;
     if (s >= p->nslots) p->nslots = s + 1;
   }
@@ -283,6 +312,7 @@ static cni_program *lasting(const cni_program *made, const char *text, uint64_t 
   memcpy(p->text, text, length);
   place_origins(p);
   p->nslots = made->nslots;
+  p->row_dims = made->row_dims;
   p->hash = hash;
   return p;
 }

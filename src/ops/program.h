@@ -69,17 +69,30 @@ extern const char *const cni_compute_names[CNI_COMPUTES]; /* "f32", ... */
  * are computed in, results as what they are stored. */
 enum { CNI_MOST_REGISTERS = UINT16_MAX };
 
-/* Not one of pointwise.def: a register as another type, by way of a third one where memory would have held it. */
-enum { CNI_PW_convert = CNI_PRIM_COUNT };
+/* Not of pointwise.def: a register as another type, by way of a third one where memory would have held it; and, in
+ * typed programs, steps along rows, the elements along the last dims of what is computed. They give one value for each
+ * row, as do further steps over such values and constants alone; where it is read beside others it stands for the whole
+ * row. */
+enum {
+  CNI_PW_convert = CNI_PRIM_COUNT,
+  CNI_PW_row_first, /* of an input: the row's first element, where the others are the same or nobody wants them */
+  CNI_PW_row_sum,   /* of floats, in the order of eager's reductions, as the next three */
+  CNI_PW_row_mean,
+  CNI_PW_row_max,
+  CNI_PW_row_min,
+  CNI_PW_ROW_END
+};
+extern const char *const cni_row_names[CNI_PW_ROW_END - CNI_PW_row_first]; /* "row_first", ... */
 
 typedef struct cni_step {
   uint16_t prim;
   uint8_t class; /* typed programs: what it computes in; of a conversion: what it gives */
-  uint8_t dtype; /* of a conversion: rounded to that type on the way; 0: it is not */
+  uint8_t dtype; /* of a conversion: rounded to that type on the way; 0: it is not. Along rows: over how many dims */
   uint16_t arg[3];
   const char *origin; /* the op that messages mention, up to a blank; NULL: that of the call */
 } cni_step;
-static inline int cni_step_arity(const cni_step *s) { return s->prim == CNI_PW_convert ? 1 : cni_prims[s->prim].arity; }
+static inline int cni_step_arity(const cni_step *s) { return s->prim < CNI_PRIM_COUNT ? cni_prims[s->prim].arity : 1; }
+static inline bool cni_step_is_row(const cni_step *s) { return s->prim > CNI_PW_convert; }
 
 /* A constant of a program: a literal, or the value of an attribute, filled in per call. */
 typedef struct cni_const {
@@ -111,6 +124,9 @@ typedef struct cni_program {
   cni_prog_input *in; /* typed programs: nin of them, and ... */
   uint8_t *out_dtype; /* ... what results are stored as */
   uint8_t *class;     /* ... and what each register holds */
+  bool *row;          /* ... and which hold one value for each row, ... */
+  uint16_t *level;    /* ... behind how many reductions, one after the other */
+  int row_dims;       /* what rows extend over: so many of the last dims; 0: there are no steps along rows */
   /* What a backend made of it, to be used in place of its steps: CNI_PROGRAM_CODES of them, NULL where there is none.
    * The one thing here that changes. */
   void *_Atomic *code;
@@ -133,6 +149,8 @@ const cni_program *cni_program_of_value(const cn_value *v);
 typedef struct cni_draft {
   int prim, class, dtype, arg[3];
   const char *origin;
+  int level; /* filled in when it is added, as in cni_program */
+  bool row;
 } cni_draft;
 
 enum { CNI_CONST_BASE = 1 << 20, CNI_STEP_BASE = 1 << 21 };
@@ -162,6 +180,9 @@ int cni_build_step(cni_builder *b, enum cni_prim prim, int x, int y, int z);
 int cni_build_rounded(cni_builder *b, int x);
 /* A register as another type: of a class, rounded to dtype on the way (0: not). */
 int cni_build_convert(cni_builder *b, int x, enum cni_compute class, int dtype);
+/* A step along rows, over so many of the last dims: the same number in all of a program's. */
+int cni_build_row(cni_builder *b, int prim, int x, int dims);
+bool cni_build_is_row(const cni_builder *b, int x); /* does a register hold one value for each row? */
 enum cni_compute cni_build_class(const cni_builder *b, int x); /* of a register of a typed program */
 /* Dead steps out, text made, interned. NULL with the error set. */
 const cni_program *cni_build_end(cni_builder *b);

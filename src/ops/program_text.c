@@ -5,7 +5,8 @@
  *
  *     float32:f32,int32:i64|2:f32|to:f32 1;add:f32 0 3;floor_div:i64@floor_divide 1 1;to:i64:int8 5|4:float32,6:int8
  *
- * "to" converts, "to:i64:int32" by way of int32; behind @ stands the op that messages mention. Place in the flow:
+ * "to" converts, "to:i64:int32" by way of int32; behind @ stands the op that messages mention. "row_sum:f32*1 3" adds
+ * up register 3 along rows, which extend over the last dim. Place in the flow:
  * program.c writes it for each program that is made; graphs and callers of cn_pointwise give it back. Invariant: what
  * is written reads back as the same program. */
 #include <stdlib.h>
@@ -30,11 +31,18 @@ static void write_const(cn_text *t, const cni_program *p, const cni_const *k)
   write_class(t, p, k->class);
 }
 
+static const char *name_of(const cni_step *s)
+{
+  if (cni_step_is_row(s)) return cni_row_names[s->prim - CNI_PW_row_first];
+  return s->prim == CNI_PW_convert ? "to" : cni_prims[s->prim].name;
+}
+
 static void write_step(cn_text *t, const cni_program *p, const cni_step *s)
 {
-  cn_text_put(t, s->prim == CNI_PW_convert ? "to" : cni_prims[s->prim].name);
+  cn_text_put(t, name_of(s));
   write_class(t, p, s->class);
-  if (s->dtype) cn_text_putf(t, ":%s", cn_dtype_name((cn_dtype)s->dtype));
+  if (cni_step_is_row(s)) cn_text_putf(t, "*%d", s->dtype);
+  else if (s->dtype) cn_text_putf(t, ":%s", cn_dtype_name((cn_dtype)s->dtype));
   if (s->origin) cn_text_putf(t, "@%.*s", (int)strcspn(s->origin, " "), s->origin);
   for (int k = 0; k < cni_step_arity(s); k++) cn_text_putf(t, " %d", s->arg[k]);
 }
@@ -72,6 +80,7 @@ typedef struct reader {
   cni_builder b;
   cni_prog_input *in; /* owned, of typed programs */
   size_t in_cap;
+  int row_dims; /* of steps along rows; 0: there was none */
   int *reg; /* owned: the builder's registers by number */
   size_t nreg, reg_cap;
 } reader;
@@ -206,12 +215,35 @@ static bool read_conversion(reader *r)
   return add_register(r, cni_build_convert(&r->b, x, class, dtype));
 }
 
+static int find_row(const char *name)
+{
+  for (int i = CNI_PW_row_first; i < CNI_PW_ROW_END; i++)
+    if (!strcmp(cni_row_names[i - CNI_PW_row_first], name)) return i;
+  return -1;
+}
+
+/* Only inputs have a first element, only floats that are not the row's already are reduced, all over the same dims. */
+static bool read_row(reader *r, int prim)
+{
+  enum cni_compute class;
+  int dims, x;
+  if (!r->b.typed || !read_class(r, &class) || !eat(r, '*') || !read_int(r, CN_MAX_DIMS + 1, &dims) || dims < 1)
+    return false;
+  if (!eat(r, ' ') || !read_register(r, &x) || cni_build_class(&r->b, x) != class) return false;
+  if (r->row_dims && r->row_dims != dims) return false;
+  r->row_dims = dims;
+  const bool is_input = x < CNI_CONST_BASE, is_const = !is_input && x < CNI_STEP_BASE;
+  if (prim == CNI_PW_row_first ? !is_input : class > CNI_C_F64 || is_const || cni_build_is_row(&r->b, x)) return false;
+  return add_register(r, cni_build_row(&r->b, prim, x, dims));
+}
+
 static bool read_step(reader *r)
 {
   char word[WORD];
   int arg[3] = {-1, -1, -1};
   if (!read_word(r, word)) return false;
   if (!strcmp(word, "to")) return read_conversion(r);
+  if (find_row(word) >= 0) return read_row(r, find_row(word));
   int prim = find_prim(word);
   if (prim < 0 || (r->b.typed && !read_class(r, &r->b.class))) return false;
   r->b.origin = NULL;

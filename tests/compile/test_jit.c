@@ -276,13 +276,42 @@ static void shapes(void **state)
   assert_int_equal(cn_err(), 0);
 }
 
-/* The first step of the program that divides by zero gives the message its name. */
-static void faults(void **state)
+/* Steps along rows: several levels of them, some that branch between, results of all kinds; operands that are rows,
+ * columns, strided and converted; short rows, long ones, few of them. */
+static void rows(void **state)
 {
   NEEDS_COMPILER();
   static const char text[] =
-      "int32:i64,int32:i64||floor_div:i64@floor_divide 0 1;add:i64 2 0;remainder:i64@remainder 3 2|"
-      "4:int32,2:int64";
+      "float32:f32,float32:f32,bfloat16:f32|0.5:f32|row_max:f32*1 0;row_first:f32*1 1;sub:f32 0 4;exp:f32 6;lgamma:f32 "
+      "7;row_sum:f32*1 8;add:f32 9 5;mul:f32 10 3;div:f32 7 11;fmod:f32 12 2;row_mean:f32*1 13;sub:f32 13 14;"
+      "row_min:f32*1 15|15:float32,0:float32,16:float64,7:bfloat16,11:float32,15:float16";
+  static const int64_t sizes[][2] = {{1, 1}, {1, 9}, {3, 5}, {700, 7}, {64, 1100}, {3, 50000}, {300, 513}, {0, 4}};
+  enum { SIZES = sizeof sizes / sizeof *sizes, WAYS = 2, MADE = 6 };
+  cn_tensor *in[SIZES * WAYS][3], *want[SIZES * WAYS][MADE], *have[MADE];
+  const cni_program *p = parsed(text);
+  cn_scope *s = cn_scope_begin();
+  cn_seed(5);
+  for (int i = 0; i < SIZES * WAYS; i++) {
+    int64_t m = sizes[i / WAYS][0], n = sizes[i / WAYS][1];
+    cn_tensor *wide = cn_cast(cn_randn(CN_SHAPE(m, 2 * n)), CN_BF16);
+    in[i][0] = i % 2 ? cn_transpose(cn_randn(CN_SHAPE(n, m)), 0, 1) : cn_randn(CN_SHAPE(m, n));
+    in[i][1] = i % 2 ? cn_randn(CN_SHAPE(1)) : cn_randn(CN_SHAPE(m, 1));
+    in[i][2] = i % 2 ? cn_slice(wide, 1, 0, 2 * n, .step = 2) : cn_cast(cn_randn(CN_SHAPE(n)), CN_BF16);
+    assert_int_equal(cn_pointwise(want[i], MADE, in[i], 3, text, NULL, 0), MADE);
+  }
+  assert_false(cni_jit_has(p));
+  cni_jit_want(&p, 1);
+  assert_true(cni_jit_has(p));
+  for (int i = 0; i < SIZES * WAYS; i++) {
+    assert_int_equal(cn_pointwise(have, MADE, in[i], 3, text, NULL, 0), MADE);
+    for (int k = 0; k < MADE; k++) assert_same_bits(have[k], want[i][k], "rows");
+  }
+  cn_scope_end(s);
+  assert_int_equal(cn_err(), 0);
+}
+
+static void check_faults(const char *text)
+{
   cn_scope *s = cn_scope_begin();
   const cni_program *p = parsed(text);
   cn_tensor *out[2], *ones = cn_cast(cn_ones(CN_SHAPE(5000)), CN_I32),
@@ -304,6 +333,16 @@ static void faults(void **state)
     cni_jit_want(&p, 1);
   }
   cn_scope_end(s);
+}
+
+/* The first step of the program that divides by zero gives the message its name. */
+static void faults(void **state)
+{
+  NEEDS_COMPILER();
+  check_faults("int32:i64,int32:i64||floor_div:i64@floor_divide 0 1;add:i64 2 0;remainder:i64@remainder 3 2|"
+               "4:int32,2:int64");
+  check_faults("int32:i64,int32:i64||floor_div:i64@floor_divide 0 1;add:i64 2 0;remainder:i64@remainder 3 2;"
+               "to:f32 4;row_sum:f32*1 5|4:int32,6:float32");
 }
 
 /* ---- compiled functions ---- */
@@ -451,7 +490,7 @@ int main(void)
       cmocka_unit_test(conversions),
       cmocka_unit_test(results),
       cmocka_unit_test(shapes),
-      cmocka_unit_test(faults),
+      cmocka_unit_test(rows), cmocka_unit_test(faults),
       cmocka_unit_test(settings),
       cmocka_unit_test(while_code_is_made),
       cmocka_unit_test(forked),

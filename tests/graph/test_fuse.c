@@ -105,12 +105,12 @@ static void test_branches(void **state)
   check(branches, 3, in, 2, 1, 3); /* the group, transpose and product */
 }
 
-/* Between exp and the division lies a sum: one group of both would wait for itself. */
+/* Between exp and the division lies a sum of columns: one group of both would wait for itself. */
 static int around(cn_tensor **out, cn_tensor *const *in, void *payload)
 {
   (void)payload;
   cn_tensor *e = cn_exp(cn_mul(in[0], cn_num(0.5)));
-  out[0] = cn_neg(cn_true_divide(e, cn_sum(e, .dim = CN_INTS(1), .keepdim = true)));
+  out[0] = cn_neg(cn_true_divide(e, cn_sum(e, .dim = CN_INTS(0), .keepdim = true)));
   return cn_err();
 }
 

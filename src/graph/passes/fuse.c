@@ -2,10 +2,11 @@
  * one pass over memory.
  *
  * Place in the flow: compiled functions, behind everything else: gradients, the cut into forward and backward, and the
- * other passes see single ops. A group has one shape and one order in memory; what it reads may be broadcast. Members
- * are taken where one reads what another makes, and where no path leads out of the group and back into it; the nodes
- * are then put into an order in which a group's stand together. Invariant: results in float32, float64, integers and
- * bool are those of the single nodes, to the bit; those of float16 and bfloat16 are as well where `exact`. */
+ * other passes see single ops. A group has one shape and one order in memory; what it reads may be broadcast. First
+ * come groups with reductions along rows, which have values of two shapes (fuse_rows.c). Members are taken where one
+ * reads what another makes, and where no path leads out of the group and back into it; the nodes are then put into an
+ * order in which a group's stand together. Invariant: results in float32, float64, integers and bool are those of the
+ * single nodes, to the bit; those of float16 and bfloat16 are as well where `exact`. */
 #include "fuse.h"
 
 #include <string.h>
@@ -18,15 +19,15 @@
 #include "graph/segments.h"
 #include "tensor/tensor.h"
 
-enum { MOST_MEMBERS = 32, MOST_VISITS = 4000 };
-enum { PAIR_LEAST = 8192 }; /* elements from which two steps over dense memory are faster as one program */
+enum { MOST_VISITS = 4000 };
 
 typedef struct fusing {
   cn_graph *g;
-  bool exact;
+  bool exact, rows; /* rows: of groups with reductions along rows */
   int *group;   /* per node: its group, named by a member; -1: it is no part. Owns what follows */
   int *next;    /* per node: the next member, a ring */
   int *first, *last, *count, *steps; /* per group: the first and last member, how many, their steps */
+  int *seed;    /* per group: a reduction along rows that is a member; -1: there is none */
   int *low;     /* per node: the first member of the groups that reach across it; itself where none does */
   int *epoch;   /* per node: how many effects are before it: nothing is moved across one */
   bool *tail;   /* per node: only states need it (order.c) */
@@ -84,8 +85,10 @@ static void find_parts(fusing *f)
     epoch += effect;
     f->epoch[i] = epoch;
     enum cni_part_kind kind = effect || n->syms.n || n->nin < 1 ? CNI_PART_NONE : cni_fuse_part(g, n, &f->steps[i]);
+    if (f->rows && !effect && !kind && n->nin > 0 && n->nout == 1) kind = cni_row_part(g, n, &f->steps[i]);
     bool part = kind && device_takes(g, n, kind) && one_space(g, n);
     f->group[i] = part ? (int)i : -1;
+    f->seed[i] = kind == CNI_PART_REDUCTION ? (int)i : -1;
     f->next[i] = f->first[i] = f->last[i] = f->low[i] = (int)i;
     f->count[i] = 1;
   }
@@ -164,10 +167,43 @@ static int count_outputs(const fusing *f, int a, int b)
   return count;
 }
 
+/* A node that is no member of a group with reductions so far, on the side of those that read what the group makes, or
+ * of those that make what it reads: views and bare values make sense behind the reduction that they are of alone. */
+static bool may_join_rows(const fusing *f, int group, int node, bool reads)
+{
+  const cn_graph *g = f->g;
+  const cni_gnode *n = &g->nodes[node];
+  cni_row_space s;
+  int unused;
+  enum cni_part_kind kind = cni_fuse_part(g, n, &unused);
+  if (!cni_row_space_of(&s, g, &g->nodes[f->seed[group]])) return false;
+  if (!kind) kind = CNI_PART_VIEW;
+  if (!cni_row_fits(g, n, &s, kind) || (kind == CNI_PART_VIEW && !reads)) return false;
+  for (int k = 0; k < n->nin && kind != CNI_PART_VIEW; k++) {
+    const cni_gvalue *v = &g->values[n->in[k]];
+    bool inside = v->kind == CNI_VALUE_RESULT && f->group[v->node] == group;
+    if (!(inside ? cni_row_reads(&s, g, n, n->in[k])
+                 : cni_row_operand(&s, &g->types.v[n->out[0]].handle->d, &g->types.v[n->in[k]].handle->d) >= 0))
+      return false;
+  }
+  return true;
+}
+
+/* Groups that have reductions, or one of those and a node. a makes what b reads. */
+static bool same_rows(const fusing *f, int a, int b)
+{
+  cni_row_space x, y;
+  if (f->seed[a] < 0 && f->seed[b] < 0) return false;
+  if (f->seed[a] < 0) return may_join_rows(f, b, a, false);
+  if (f->seed[b] < 0) return may_join_rows(f, a, b, true);
+  return cni_row_space_of(&x, f->g, &f->g->nodes[f->seed[a]]) &&
+         cni_row_space_of(&y, f->g, &f->g->nodes[f->seed[b]]) && cni_row_space_same(&x, &y);
+}
+
 static bool may_join(const fusing *f, int a, int b)
 {
-  return f->epoch[a] == f->epoch[b] && f->tail[a] == f->tail[b] && f->count[a] + f->count[b] <= MOST_MEMBERS &&
-         f->steps[a] + f->steps[b] <= CNI_GROUP_STEPS && same_space(f->g, a, b);
+  return f->epoch[a] == f->epoch[b] && f->tail[a] == f->tail[b] && f->count[a] + f->count[b] <= CNI_GROUP_MEMBERS &&
+         f->steps[a] + f->steps[b] <= CNI_GROUP_STEPS && (f->rows ? same_rows(f, a, b) : same_space(f->g, a, b));
 }
 
 static void join(fusing *f, int a, int b)
@@ -181,12 +217,15 @@ static void join(fusing *f, int a, int b)
   if (f->last[b] > f->last[a]) f->last[a] = f->last[b];
   f->count[a] += f->count[b];
   f->steps[a] += f->steps[b];
+  if (f->seed[a] < 0) f->seed[a] = f->seed[b];
   for (int i = f->first[a]; i <= f->last[a]; i++)
     if (f->low[i] > f->first[a]) f->low[i] = f->first[a];
 }
 
-static int find_groups(fusing *f)
+/* One sweep over all reads. How many groups became part of another. */
+static int join_readers(fusing *f)
 {
+  int joined = 0;
   for (size_t i = 0; i < f->g->nnodes; i++) {
     const cni_gnode *n = &f->g->nodes[i];
     for (int k = 0; f->group[i] >= 0 && k < n->nin; k++) {
@@ -195,8 +234,46 @@ static int find_groups(fusing *f)
       if (a < 0 || a == b || !may_join(f, a, b)) continue;
       int outputs = count_outputs(f, a, b);
       if (outputs < 0) return outputs;
-      if (outputs <= CNI_MAX_RESULTS && !has_detour(f, a, b)) join(f, a, b);
+      if (outputs > CNI_MAX_RESULTS || has_detour(f, a, b)) continue;
+      join(f, a, b);
+      joined++;
     }
+  }
+  return joined;
+}
+
+/* A group of rows grows from its reductions, in both directions. */
+static int find_groups(fusing *f)
+{
+  int joined = join_readers(f);
+  for (int sweep = 0; f->rows && joined > 0 && sweep < CNI_GROUP_MEMBERS; sweep++) joined = join_readers(f);
+  return joined < 0 ? joined : CN_OK;
+}
+
+/* Takes a node out of its group. */
+static void leave(fusing *f, int node)
+{
+  int before = node;
+  const int group = f->group[node];
+  while (f->next[before] != node) before = f->next[before];
+  f->next[before] = f->next[node];
+  f->next[node] = node;
+  f->group[node] = -1;
+  f->count[group]--;
+}
+
+/* Views that nobody inside reads stand behind their group. */
+static int leave_views(fusing *f)
+{
+  const cn_graph_use *use;
+  for (size_t i = f->g->nnodes; i-- > 0;) {
+    const cni_gnode *n = &f->g->nodes[i];
+    if (f->group[i] < 0 || f->group[i] == (int)i || !(n->info->row->flags & CN_OP_VIEW)) continue;
+    int users = cn_graph_users(&use, f->g, n->out[0]);
+    if (users < 0) return users;
+    bool inside = false;
+    for (int u = 0; u < users; u++) inside |= use[u].kind == CN_USE_NODE && f->group[use[u].index] == f->group[i];
+    if (!inside) leave(f, (int)i);
   }
   return CN_OK;
 }
@@ -268,108 +345,6 @@ static int reorder(fusing *f, int *order)
 
 /* ---- one node for a group ---- */
 
-/* Nodes begin..end - 1, which stand together. */
-typedef struct range {
-  int begin, end;
-} range;
-
-/* The values that are read outside of it, at most as many as an op has results; negative: the error is set. */
-static int outputs_of(cn_graph *g, range r, int *out)
-{
-  const cn_graph_use *use;
-  int count = 0;
-  for (int i = r.begin; i < r.end; i++)
-    for (int k = 0; k < g->nodes[i].nout && count < CNI_MAX_RESULTS; k++) {
-      int users = cn_graph_users(&use, g, g->nodes[i].out[k]);
-      bool outside = false;
-      if (users < 0) return users;
-      for (int u = 0; u < users; u++)
-        outside |= use[u].kind != CN_USE_NODE || use[u].index < r.begin || use[u].index >= r.end;
-      if (outside) out[count++] = g->nodes[i].out[k];
-    }
-  return count;
-}
-
-/* Does each new value have the type and memory order of the one that it replaces? */
-static bool all_alike(const cn_graph *g, const int *old, const int *new, int n)
-{
-  for (int k = 0; k < n; k++)
-    if (!cni_same_type(&g->types, old[k], new[k])) return false;
-  return true;
-}
-
-/* Readers outside of the range get value `old` from result k of the new node; its maker and readers inside have `new`
- * instead, and nobody needs them any more. */
-static void take_over(cn_graph *g, range r, int node, int k, int old, int new)
-{
-  int maker = g->values[old].node, index = g->values[old].index;
-  g->nodes[node].out[k] = old;
-  g->values[old].node = node;
-  g->values[old].index = k;
-  g->nodes[maker].out[index] = new;
-  g->values[new].node = maker;
-  g->values[new].index = index;
-  for (int i = r.begin; i < r.end; i++)
-    for (int a = 0; a < g->nodes[i].nin; a++)
-      if (g->nodes[i].in[a] == old) g->nodes[i].in[a] = new;
-}
-
-/* Does the CPU run this node without a walk: one step over operands that lie as the result does, or are one value? */
-static bool is_simple(const cn_graph *g, const cni_gnode *n)
-{
-  const cn_desc *y = &g->types.v[n->out[0]].handle->d;
-  int steps;
-  if (cni_fuse_part(g, n, &steps) == CNI_PART_PROGRAM && steps > 1) return false;
-  for (int k = 0; k < n->nin; k++) {
-    const cn_desc *x = &g->types.v[n->in[k]].handle->d;
-    if (x->numel != 1 && !cni_same_layout(x, y)) return false;
-  }
-  return true;
-}
-
-/* Three nodes are faster as one whatever their size, two simple ones where they are large. */
-static bool pays(const cn_graph *g, range r)
-{
-  if (r.end - r.begin > 2 || g->types.v[g->nodes[r.begin].out[0]].handle->d.numel >= PAIR_LEAST) return true;
-  return !is_simple(g, &g->nodes[r.begin]) || !is_simple(g, &g->nodes[r.end - 1]);
-}
-
-/* 1: the nodes were replaced, but for their being there; 0: they stay. */
-static int replace(cn_graph *g, range r, bool exact)
-{
-  cni_group_program p;
-  int members[MOST_MEMBERS], old[CNI_MAX_RESULTS], new[CNI_MAX_RESULTS], n = r.end - r.begin;
-  for (int i = 0; i < n; i++) members[i] = r.begin + i;
-  int status = cni_types_fill(&g->types, g), nout = outputs_of(g, r, old);
-  if (status || nout < 1) return status ? status : nout < 0 ? nout : 0;
-  if ((status = cni_fuse_program(&p, g, members, n, old, nout, exact)) <= 0) return status;
-  cn_value args[] = {cn_v_tensors(NULL, (size_t)p.program->nin), cni_v_program(p.program), cn_v_floats(NULL, 0)};
-  size_t results = (size_t)nout;
-  status = cn_graph_at(g, r.end < (int)g->nnodes ? r.end : -1, g->nodes[r.end - 1].scope);
-  if (!status)
-    status = cn_graph_add_node(new, &results, g, cni_op_by_name("pointwise")->row, args, 3, p.in,
-                               (size_t)p.program->nin);
-  if (status < 0 || !all_alike(g, old, new, nout)) return status < 0 ? status : 0;
-  for (int k = 0; k < nout; k++) take_over(g, r, status, k, old[k], new[k]);
-  cni_graph_changed(g);
-  return 1;
-}
-
-int cni_fuse_pair(cn_graph *g, int node, bool exact)
-{
-  int done = replace(g, (range){node, node + 2}, exact);
-  cn_graph_at(g, -1, -1);
-  return done;
-}
-
-/* 1: they became one; 0: they stay. */
-static int join_range(fusing *f, range r)
-{
-  int status = cni_types_fill(&f->g->types, f->g);
-  if (status) return status;
-  return pays(f->g, r) ? replace(f->g, r, f->exact) : 0;
-}
-
 /* From the last to the first, so that the numbers of nodes that are still to be looked at stay. order: what they were
  * when groups were found. */
 static int replace_groups(fusing *f, const int *order)
@@ -379,7 +354,7 @@ static int replace_groups(fusing *f, const int *order)
     int group = f->group[order[end - 1]];
     begin = end - 1;
     while (group >= 0 && begin > 0 && f->group[order[begin - 1]] == group) begin--;
-    int done = end - begin < 2 ? 0 : join_range(f, (range){begin, end});
+    int done = end - begin < 2 ? 0 : cni_fuse_range(f->g, begin, end, f->exact);
     if (done < 0) return done;
     count += done;
   }
@@ -391,12 +366,12 @@ static int replace_groups(fusing *f, const int *order)
 static int allocate(fusing *f)
 {
   size_t n = f->g->nnodes + 1;
-  f->bytes = n * (10 * sizeof(int) + sizeof(bool));
+  f->bytes = n * (11 * sizeof(int) + sizeof(bool));
   int *at = cni_alloc_zero(f->bytes);
   if (!at) return CN_ERR_MEMORY;
   f->group = at, f->next = at + n, f->first = at + 2 * n, f->last = at + 3 * n, f->count = at + 4 * n;
   f->steps = at + 5 * n, f->epoch = at + 6 * n, f->seen = at + 7 * n, f->stack = at + 8 * n;
-  f->low = at + 9 * n, f->tail = (bool *)(at + 10 * n);
+  f->low = at + 9 * n, f->seed = at + 10 * n, f->tail = (bool *)(at + 11 * n);
   return CN_OK;
 }
 
@@ -413,9 +388,10 @@ static int fuse_held(const cn_graph *g, bool exact)
   return groups;
 }
 
-static int fuse_nodes(cn_graph *g, bool exact)
+/* rows: into groups with reductions along rows, else into those of formulas alone. */
+static int fuse_nodes(cn_graph *g, bool exact, bool rows)
 {
-  fusing f = {.g = g, .exact = exact};
+  fusing f = {.g = g, .exact = exact, .rows = rows};
   int status = cni_types_fill(&g->types, g);
   if (!status) status = allocate(&f);
   if (!status) status = cni_find_tail(f.tail, g);
@@ -423,6 +399,7 @@ static int fuse_nodes(cn_graph *g, bool exact)
     find_parts(&f);
     status = find_groups(&f);
   }
+  if (!status && rows) status = leave_views(&f);
   if (!status) status = reorder(&f, f.stack);
   int groups = status ? status : replace_groups(&f, f.stack);
   if (f.group) cni_free(f.group, f.bytes);
@@ -430,8 +407,15 @@ static int fuse_nodes(cn_graph *g, bool exact)
   cn_graph_at(g, -1, -1);
   if (groups > 0 && (status = cni_pass_dead(g)) < 0) return status;
   if (groups && cni_verbose(CNI_TOPIC_GRAPH))
-    cni_log(CN_LOG_INFO, CNI_TOPIC_GRAPH, "graph: %d groups; %zu nodes", groups, g->nnodes);
+    cni_log(CN_LOG_INFO, CNI_TOPIC_GRAPH, "graph: %d groups%s; %zu nodes", groups, rows ? " with reductions" : "",
+            g->nnodes);
   return groups;
+}
+
+static int fuse_rows(cn_graph *g, bool exact)
+{
+  int status = cni_types_fill(&g->types, g), any = status ? status : cni_row_views(g);
+  return any <= 0 ? any : fuse_nodes(g, exact, true);
 }
 
 int cn_graph_fuse(cn_graph *g, bool exact)
@@ -440,6 +424,7 @@ int cn_graph_fuse(cn_graph *g, bool exact)
   if (!g) return cni_fail(CN_ERR_TYPE, "graph_fuse: the graph is NULL");
   int held = fuse_held(g, exact), norms = held < 0 ? held : cni_norms_join(g, exact);
   int added = norms < 0 ? norms : cni_add_norms_join(g), gelus = added < 0 ? added : cni_gelus_join(g, exact);
-  int sums = gelus < 0 ? gelus : cni_sums_join(g), own = sums < 0 ? sums : fuse_nodes(g, exact);
-  return own < 0 ? own : held + norms + added + gelus + sums + own;
+  int sums = gelus < 0 ? gelus : cni_sums_join(g), rows = sums < 0 ? sums : fuse_rows(g, exact);
+  int own = rows < 0 ? rows : fuse_nodes(g, exact, false);
+  return own < 0 ? own : held + norms + added + gelus + sums + rows + own;
 }

@@ -45,8 +45,9 @@ typedef struct held {
 
 typedef struct writing {
   const cn_graph *g;
+  const cni_row_space *rows; /* NULL: there are no steps along rows */
   cni_builder b;
-  bool exact, full;
+  bool exact, full; /* full: it cannot be written */
   int in[CNI_GROUP_OPERANDS]; /* values */
   cni_prog_input types[CNI_GROUP_OPERANDS];
   held *held; /* owned */
@@ -74,11 +75,22 @@ static int input(writing *w, int value, enum cni_compute class)
   return w->b.nin++;
 }
 
-/* A value as a member reads it. */
-static int operand(writing *w, int value, enum cni_compute class)
+/* A value from outside, as node n reads it. */
+static int outside(writing *w, const cni_gnode *n, int value, enum cni_compute class)
+{
+  const cni_types *t = &w->g->types;
+  const int reg = input(w, value, class);
+  int one = w->rows ? cni_row_operand(w->rows, &t->v[n->out[0]].handle->d, &t->v[value].handle->d) : 0;
+  w->full |= one < 0;
+  return one > 0 && !w->full ? cni_build_row(&w->b, CNI_PW_row_first, reg, w->rows->dims) : reg;
+}
+
+/* A value as node n reads it. */
+static int operand(writing *w, const cni_gnode *n, int value, enum cni_compute class)
 {
   const held *h = find_held(w, value);
-  if (!h) return input(w, value, class);
+  if (!h) return outside(w, n, value, class);
+  w->full |= w->rows && !cni_row_reads(w->rows, w->g, n, value);
   int dtype = w->g->values[value].dtype;
   return cni_build_convert(&w->b, h->reg, class, h->clean ? 0 : dtype);
 }
@@ -103,7 +115,7 @@ static int hold(writing *w, int value, int reg, bool clean)
 static int write_cast(writing *w, const cni_gnode *n)
 {
   int from = w->g->values[n->in[0]].dtype, to = w->g->values[n->out[0]].dtype;
-  int x = operand(w, n->in[0], cni_compute_class(from));
+  int x = operand(w, n, n->in[0], cni_compute_class(from));
   enum cni_compute class = cni_compute_class(to);
   bool natural = to == cni_compute_dtype(class);
   return hold(w, n->out[0], cni_build_convert(&w->b, x, class, natural ? 0 : to), true);
@@ -126,7 +138,7 @@ static int write_with(writing *w, const cn_call *c, const cni_gnode *n, const cn
   int status = cni_program_consts(consts, c, p);
   if (status) return status;
   for (int i = 0; i < n->nin; i++) {
-    reg[i] = operand(w, n->in[i], class);
+    reg[i] = operand(w, n, n->in[i], class);
     if (cni_program_rounds(c, i)) reg[i] = cni_build_convert(&w->b, reg[i], class, c->compute);
   }
   w->b.class = class;
@@ -173,6 +185,31 @@ static int write_part(writing *w, int node, cn_tensor **in)
   return status;
 }
 
+/* A reduction along rows. What it reads are whole rows, from outside as well. */
+static int write_reduction(writing *w, const cni_gnode *n)
+{
+  const enum cni_compute class = cni_compute_class(w->g->values[n->in[0]].dtype);
+  int x = find_held(w, n->in[0]) ? operand(w, n, n->in[0], class) : input(w, n->in[0], class);
+  w->full |= cni_build_is_row(&w->b, x) || (x >= CNI_CONST_BASE && x < CNI_STEP_BASE);
+  return w->full ? CN_OK : hold(w, n->out[0], cni_build_row(&w->b, cni_row_prim(n), x, w->rows->dims), true);
+}
+
+/* A view of one value for each row is that value. */
+static int write_view(writing *w, const cni_gnode *n)
+{
+  const held *h = find_held(w, n->in[0]);
+  w->full |= !h;
+  return h ? hold(w, n->out[0], h->reg, h->clean) : CN_OK;
+}
+
+static int write_member(writing *w, int node, cn_tensor **in)
+{
+  const cni_gnode *n = &w->g->nodes[node];
+  if (cni_row_prim(n)) return write_reduction(w, n);
+  if (n->info->row->flags & CN_OP_VIEW) return write_view(w, n);
+  return strcmp(n->info->name, "cast") ? write_part(w, node, in) : write_cast(w, n);
+}
+
 static int write_members(writing *w, const int *members, int nmembers)
 {
   cn_tensor *in[CNI_GROUP_OPERANDS];
@@ -180,7 +217,7 @@ static int write_members(writing *w, const int *members, int nmembers)
   for (int i = 0; i < nmembers && !status && !w->full; i++) {
     const cni_gnode *n = &w->g->nodes[members[i]];
     if (n->nin > CNI_GROUP_OPERANDS) w->full = true;
-    else status = strcmp(n->info->name, "cast") ? write_part(w, members[i], in) : write_cast(w, n);
+    else status = write_member(w, members[i], in);
   }
   return status;
 }
@@ -207,30 +244,33 @@ static void order_inputs(writing *w, int out)
 }
 
 /* Writes the group; the first `nin` inputs are known. */
-static int write_group(writing *w, int nin, const int *members, int nmembers, const int *out, int nout)
+static int write_group(writing *w, int nin, const cni_fuse_group *group)
 {
+  const cni_types *t = &w->g->types;
   cni_build_begin(&w->b, nin);
   w->b.typed = true;
   w->b.in = w->types;
   w->nheld = 0;
-  int status = write_members(w, members, nmembers);
-  for (int k = 0; k < nout && !status && !w->full; k++) {
-    w->b.out[w->b.nout] = find_held(w, out[k])->reg;
-    w->b.out_dtype[w->b.nout++] = (uint8_t)w->g->values[out[k]].dtype;
+  int status = write_members(w, group->members, group->nmembers);
+  for (int k = 0; k < group->nout && !status && !w->full; k++) {
+    const int out = group->out[k], reg = find_held(w, out)->reg;
+    bool whole = !w->rows || cni_row_form_of(w->rows, &t->v[out].handle->d) == CNI_ROW_WHOLE;
+    w->full |= whole == cni_build_is_row(&w->b, reg); /* computed of numbers alone, or of one value for each row */
+    w->b.out[w->b.nout] = reg;
+    w->b.out_dtype[w->b.nout++] = (uint8_t)w->g->values[out].dtype;
   }
   return status;
 }
 
-int cni_fuse_program(cni_group_program *p, const cn_graph *g, const int *members, int nmembers, const int *out,
-                     int nout, bool exact)
+int cni_fuse_program(cni_group_program *p, const cn_graph *g, const cni_fuse_group *group)
 {
-  writing w = {.g = g, .exact = exact};
-  int status = write_group(&w, 0, members, nmembers, out, nout);
-  bool fits = !w.full && w.b.nin + nout <= CNI_GROUP_OPERANDS && w.b.nin > 0;
+  writing w = {.g = g, .rows = group->rows, .exact = group->exact};
+  int status = write_group(&w, 0, group);
+  bool fits = !w.full && w.b.nin + group->nout <= CNI_GROUP_OPERANDS && w.b.nin > 0;
   cni_build_drop(&w.b);
   if (!status && fits) {
-    order_inputs(&w, out[0]);
-    status = write_group(&w, w.b.nin, members, nmembers, out, nout);
+    order_inputs(&w, group->out[0]);
+    status = write_group(&w, w.b.nin, group);
     p->program = status ? NULL : cni_build_end(&w.b);
     memcpy(p->in, w.in, sizeof p->in);
     cni_build_drop(&w.b);

@@ -31,6 +31,15 @@ static inline cni_block_fn cni_jit_find(const cni_program *p)
   return fn;
 }
 
+/* That of a program with steps along rows. */
+static inline cni_rows_fn cni_jit_find_rows(const cni_program *p)
+{
+  void *code = atomic_load_explicit(&p->code[cni_jit_level()], memory_order_acquire);
+  cni_rows_fn fn = NULL;
+  if (code && code != &cni_jit_asked) memcpy(&fn, &code, sizeof fn);
+  return fn;
+}
+
 /* ---- jit.c: what is asked for ---- */
 void cni_jit_want(const cni_program *const *programs, size_t n);
 bool cni_jit_waits(void);

@@ -14,6 +14,7 @@
 #include "base/parallel.h"
 #include "base/scratch.h"
 #include "plan.h"
+#include "rows.h"
 #include "tensor/tensor.h"
 
 enum { BLOCK = CNI_PW_BLOCK, WIDE = CNI_PW_WIDE, GRAIN = CNI_PW_GRAIN, SHORT_ROW = 128, WHOLE_ROW = 33 };
@@ -536,6 +537,7 @@ int cni_cpu_pointwise(cn_call *c)
 {
   const cni_program *p = cni_program_of(c);
   if (CNI_UNLIKELY(!p)) return cn_err();
+  if (CNI_UNLIKELY(p->row_dims)) return cni_pw_rows(c, p, table());
   enum cni_compute class = cni_compute_class(c->compute);
   return cni_pw_direct(c, p, class, table()) ? CN_OK : run_planned(c, p, class);
 }

@@ -19,7 +19,7 @@
 #include "split.h"
 
 enum {
-  LOAD = 1024,   /* elements converted at a time, and columns reduced at a time */
+  LOAD = CNI_REDUCE_LOAD, /* elements converted at a time, and columns reduced at a time */
   CHUNK = 128,   /* rows that columns are reduced over before they are joined in the wide type */
   OUTPUTS = 256, /* results kept on the stack */
   GROUP = 64     /* columns that narrow rows are grouped to */
@@ -269,7 +269,7 @@ static int run_reduction(job *f)
     return CN_OK;
   }
   cni_split *s = &f->split;
-  cni_split_make(s, r, LOAD, 4 * CHUNK); /* pieces are whole blocks of the loops, and whole groups of rows */
+  cni_split_make(s, r, LOAD, CNI_REDUCE_ALIGN); /* pieces are whole blocks of the loops, and whole groups of rows */
   bool narrow = s->columns && r->nr == 1 && r->rin[0] == s->width && s->width <= GROUP / 2;
   f->group = narrow && !loads(f, r->kin[r->nk - 1]) ? GROUP / s->width : 1;
   f->partial = NULL;

@@ -9,6 +9,7 @@
 #include "reduce.h"
 
 enum { CNI_REDUCE_GRAIN = 16384 }; /* elements worth a thread */
+enum { CNI_REDUCE_LOAD = 1024, CNI_REDUCE_ALIGN = 512 }; /* of reduce.c's split: its block, and what pieces are whole */
 
 /* Units: (kept index, piece of the reduced range) along rows, (outer kept index, block of columns, piece) along
  * columns; the last is the fastest. */
