@@ -67,7 +67,8 @@ CN_API CN_MUST_USE cn_profile *cn_profile_begin(unsigned what);
 CN_API CN_MUST_USE cn_profile *cn_profile_begin_with(const cn_profile_opts *opts);
 /* Ends it: waits for the devices, and reads their times. In the thread that began; others have left it. */
 CN_API int cn_profile_end(cn_profile *p);
-CN_API void cn_profile_free(cn_profile *p); /* NULL is fine */
+/* NULL is fine. One that is on in another thread stays: that thread goes on to write there. */
+CN_API void cn_profile_free(cn_profile *p);
 /* Another thread takes part from join to leave, in itself. */
 CN_API int cn_profile_join(cn_profile *p);
 CN_API int cn_profile_leave(cn_profile *p);

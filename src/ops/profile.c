@@ -131,10 +131,11 @@ static cni_timing *open_entry(cni_track *t, const char *name, cn_profile_kind ki
   return e;
 }
 
+/* t: NULL where the profile has ended inside of what it is an entry of. */
 static void close_entry(cni_track *t)
 {
   double end = cn_clock();
-  if (!t->depth || --t->depth >= CNI_PROFILE_DEPTH) return;
+  if (!t || !t->depth || --t->depth >= CNI_PROFILE_DEPTH) return;
   if (asks(t, CN_PROFILE_NVTX)) cn_nvtx_pop(NULL);
   cni_timing *e = t->open[t->depth].entry;
   t->open[t->depth].entry = NULL;
@@ -160,7 +161,8 @@ int cni_profile_mode(cni_applying *a)
   size_t entries = t->n;
   int status = cni_apply_next(a);
   if (status) cni_error_take(&failed);
-  close_entry(t);
+  if (st->profile != t) e = NULL; /* it has ended meanwhile */
+  else close_entry(t);
   if (e && st->node_seq != before && !status) e->sequence = st->node_seq;
   if (e && e->sequence && e->module) cni_track_recorded(t, e->sequence, e->module);
   bool by_parts = t->n != entries; /* no kernel took it: its parts have their costs */
@@ -208,7 +210,7 @@ bool cni_profile_node_begin(const cni_opinfo *info, const cn_call *c, const char
 void cni_profile_node_end(const cn_call *c)
 {
   cni_track *t = track_now();
-  cni_timing *e = t->depth <= CNI_PROFILE_DEPTH ? t->open[t->depth - 1].entry : NULL;
+  cni_timing *e = t && t->depth && t->depth <= CNI_PROFILE_DEPTH ? t->open[t->depth - 1].entry : NULL;
   close_entry(t);
   if (e && c && asks(t, CN_PROFILE_COSTS)) cni_cost(&e->cost, c);
 }
@@ -269,8 +271,7 @@ int cn_profile_range_begin(const char *name)
 
 void cn_profile_range_end(void)
 {
-  cni_track *t = track_now();
-  if (t && t->depth) close_entry(t);
+  close_entry(track_now());
 }
 
 /* ---- life ---- */
@@ -311,10 +312,17 @@ static void leave(cni_track *t)
 {
   cn_state *st = cni_state();
   while (t->depth) close_entry(t); /* ranges that were left open */
-  t->on = false;
   st->profile = NULL;
   st->modes &= ~(uint32_t)CNI_MODE_PROFILE;
   watch(false);
+}
+
+/* Its thread is done with it: others may read it, and free it. */
+static void hand_over(cni_track *t)
+{
+  pthread_mutex_lock(&t->profile->lock);
+  t->on = false;
+  pthread_mutex_unlock(&t->profile->lock);
 }
 
 cn_profile *cn_profile_begin_with(const cn_profile_opts *opts)
@@ -351,7 +359,9 @@ int cn_profile_leave(cn_profile *p)
   if (!t || t->profile != p || t == p->tracks)
     return cni_fail(CN_ERR_VALUE, "profile: this thread has not joined it");
   leave(t);
-  return cni_track_times(t);
+  int status = cni_track_times(t);
+  hand_over(t);
+  return status;
 }
 
 int cn_profile_end(cn_profile *p)
@@ -365,13 +375,22 @@ int cn_profile_end(cn_profile *p)
   pthread_mutex_unlock(&p->lock);
   if (others) return cni_fail(CN_ERR_VALUE, "profile: another thread still takes part: it has to leave first");
   leave(p->tracks);
+  hand_over(p->tracks);
   return cni_track_times(p->tracks);
 }
 
 void cn_profile_free(cn_profile *p)
 {
   if (!p) return;
-  if (p->tracks && p->tracks == track_now()) leave(p->tracks);
+  if (p->tracks && p->tracks == track_now()) {
+    leave(p->tracks);
+    hand_over(p->tracks);
+  }
+  bool on = false;
+  pthread_mutex_lock(&p->lock);
+  for (const cni_track *t = p->tracks; t; t = t->next) on |= t->on;
+  pthread_mutex_unlock(&p->lock);
+  if (on) return;
   for (cni_track *t = p->tracks, *next; t; t = next) {
     next = t->next;
     cni_track_free(t);

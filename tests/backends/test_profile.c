@@ -241,6 +241,28 @@ static void threads(void **state)
   cn_scope_end(s);
 }
 
+static void *drop(void *profile)
+{
+  cn_profile_free(profile);
+  return NULL;
+}
+
+/* One that another thread gives up goes on where it is on. */
+static void freed_elsewhere(void **state)
+{
+  (void)state;
+  pthread_t other;
+  cn_scope *s = cn_scope_begin();
+  cn_profile *p = cn_profile_begin(CN_PROFILE_SHAPES);
+  pthread_create(&other, NULL, drop, p);
+  pthread_join(other, NULL);
+  cn_exp(cn_ones(CN_SHAPE(2)));
+  assert_int_equal(cn_profile_end(p), 0);
+  find(p, CN_ENTRY_OP, "exp", 0);
+  cn_profile_free(p);
+  cn_scope_end(s);
+}
+
 /* Without the library each call says so; with it there are ranges, which nobody watches. */
 static void nvtx(void **state)
 {
@@ -273,6 +295,7 @@ int main(int argc, char **argv)
   if (argc > 0 && cn_device_count("cuda") < 1) emulate(argv); /* so that the plugin takes part */
   const struct CMUnitTest tests[] = {cmocka_unit_test(ops_of_the_host), cmocka_unit_test(work_on_devices),
                                      cmocka_unit_test(modules_and_costs), cmocka_unit_test(nodes),
-                                     cmocka_unit_test(bounded), cmocka_unit_test(threads), cmocka_unit_test(nvtx)};
+                                     cmocka_unit_test(bounded), cmocka_unit_test(threads),
+                                     cmocka_unit_test(freed_elsewhere), cmocka_unit_test(nvtx)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

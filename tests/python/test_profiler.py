@@ -174,6 +174,56 @@ class TestProfile(unittest.TestCase):
         self.assertEqual([each[0] for each in sizes], held)
         self.assertEqual(times, sorted(times))
 
+    def test_ended_inside(self):
+        """A profile may end, and another begin, inside of what it has an entry of."""
+        class Ends(cairn.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                return x * 2
+
+            @staticmethod
+            def backward(ctx, g):
+                profiles[-1].stop()
+                if again:
+                    profiles.append(profile(activities=CPU))
+                    profiles[-1].start()
+                return g * 2
+
+        for again in (False, True):
+            profiles = [profile(activities=CPU, with_modules=True, with_flops=True, profile_memory=True)]
+            profiles[0].start()
+            x = cairn.ones(3, requires_grad=True)
+            Ends.apply(x).exp().sum().backward()
+            self.assertAlmostEqual(x.grad[0].item(), 2 * 7.38905609893065, places=5)
+            self.assertIn("exp", [e.name for e in profiles[0].events()])
+            if again:
+                profiles[1].stop()
+                self.assertIn("mul", [e.name for e in profiles[1].events()])
+
+    def test_end_that_comes_too_early(self):
+        """While another thread takes part a profile goes on, with all that it has."""
+        inside, done = threading.Event(), threading.Event()
+
+        def work():
+            with p.thread():
+                x.exp()
+                inside.set()
+                done.wait()
+
+        x = cairn.ones(2)
+        p = profile(activities=CPU)
+        p.start()
+        x.sin()
+        other = threading.Thread(target=work)
+        other.start()
+        inside.wait()
+        self.assertRaises(ValueError, p.stop)
+        x.cos()
+        done.set()
+        other.join()
+        p.stop()
+        self.assertCountEqual([e.name for e in p.events()], ["sin", "cos", "exp"])
+
     def test_threads(self):
         """Other threads take part where they say so."""
         names = {}

@@ -192,8 +192,9 @@ class profile:
             self.add_metadata_json(key, value)
 
     def _stop_trace(self) -> None:
-        made, self._made = self._made, None
-        _C._profile_end(made)
+        made = self._made
+        _C._profile_end(made)  # where another thread takes part it goes on
+        self._made = None
         self._entries += _C._profile_entries(made)
         self._changes += _C._profile_memory(made)
         self._events = None
