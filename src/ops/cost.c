@@ -85,7 +85,7 @@ static double scores(const cn_desc *q, const cn_desc *k) { return numel_of(q) / 
 void cni_cost_attention(cn_cost *cost, const cn_call *c)
 {
   const cn_desc *q = input(c, 0), *k = input(c, 1), *v = input(c, 2);
-  if (!numel_of(q)) return;
+  if (numel_of(q) == 0) return;
   multiply_adds(cost, scores(q, k) * (size_at(q, -1) + size_at(v, -1)));
   cost->flops += 5 * scores(q, k); /* the softmax */
 }
@@ -94,7 +94,7 @@ void cni_cost_attention(cn_cost *cost, const cn_call *c)
 void cni_cost_attention_backward(cn_cost *cost, const cn_call *c)
 {
   const cn_desc *q = input(c, 1), *k = input(c, 2), *v = input(c, 3);
-  if (!numel_of(q)) return;
+  if (numel_of(q) == 0) return;
   multiply_adds(cost, scores(q, k) * (3 * size_at(q, -1) + 2 * size_at(v, -1)));
   cost->flops += 8 * scores(q, k);
 }

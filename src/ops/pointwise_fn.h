@@ -21,8 +21,8 @@
   CNM_FN int cnp_isposinf_##S(T a) { return a == (T)__builtin_inf(); } \
   CNM_FN int cnp_isneginf_##S(T a) { return a == -(T)__builtin_inf(); } \
   CNM_FN int cnp_signbit_##S(T a) { return __builtin_copysign##B((T)1, a) < 0; } \
-  CNM_FN T cnp_maximum_##S(T a, T b) { return (b != b) | (b > a) ? b : a; } /* a NaN a is above nothing */ \
-  CNM_FN T cnp_minimum_##S(T a, T b) { return (b != b) | (b < a) ? b : a; } \
+  CNM_FN T cnp_maximum_##S(T a, T b) { return ((b != b) | (b > a)) ? b : a; } /* a NaN a is above nothing */ \
+  CNM_FN T cnp_minimum_##S(T a, T b) { return ((b != b) | (b < a)) ? b : a; } \
   CNM_FN T cnp_fmax_##S(T a, T b) { return a != a ? b : b > a ? b : a; } \
   CNM_FN T cnp_fmin_##S(T a, T b) { return a != a ? b : b < a ? b : a; } \
   CNM_FN T cnp_fmod_##S(T a, T b) { return __builtin_fmod##B(a, b); } \

@@ -43,20 +43,20 @@ static void others(void **state)
   cn_tensor *index = cn_zeros(CN_SHAPE(3), .dtype = CN_I64), *wide = cn_expand(row, CN_SHAPE(10, 20));
   const cn_value add[] = {cn_v_tensor(x), cn_v_tensor(wide)}, two[] = {cn_v_tensor(x), cn_v_float(2)};
   cn_cost c = cost_of("add", add, 2);
-  assert_true(c.flops == 200 && !c.products && c.read == 4 * 220 && c.written == 800); /* row is read once */
+  assert_true(c.flops == 200 && c.products == 0 && c.read == 4 * 220 && c.written == 800); /* row is read once */
   c = cost_of("mul", two, 2);
   assert_true(c.flops == 200 && c.read == 800);
   const cn_value view[] = {cn_v_tensor(x), cn_v_int(0), cn_v_int(1)}, sum[] = {cn_v_tensor(x)};
   c = cost_of("transpose", view, 3);
-  assert_true(!c.flops && !c.read && !c.written);
+  assert_true(c.flops == 0 && c.read == 0 && c.written == 0);
   assert_true(cost_of("sum", sum, 1).flops == 200);
   const cn_value rows[] = {cn_v_tensor(index), cn_v_tensor(x)}, like[] = {cn_v_tensor(x)};
   const cn_value empty[] = {cn_v_tensor(none)};
   c = cost_of("embedding", rows, 2); /* three rows of the table */
   assert_true(c.read == 3 * 80 + 3 * 8 && c.written == 3 * 80);
   c = cost_of("zeros_like", like, 1);
-  assert_true(!c.read && c.written == 800);
-  assert_true(!cost_of("sum", empty, 1).flops);
+  assert_true(c.read == 0 && c.written == 800);
+  assert_true(cost_of("sum", empty, 1).flops == 0);
   c = cost_of("gelu", like, 1);
   assert_true(c.flops == 200 && c.read == 800); /* one step for each element */
   assert_int_not_equal(cn_op_cost(&c, cn_op_find("mm"), add, 2), 0); /* a call that would fail */

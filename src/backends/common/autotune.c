@@ -197,7 +197,7 @@ static void run_once(rival *r, cn_call *c)
   int status = cni_dispatch_chosen(&copy, &r->choice);
   double took = cni_os_now() - begin;
   if (status) r->best = -1;
-  else if (!r->best || took < r->best) r->best = took;
+  else if (r->best == 0 || took < r->best) r->best = took;
   if (status && status != CN_REFUSED) cn_err_clear(); /* whoever is taken at last meets it again, and says so */
 }
 
@@ -219,7 +219,7 @@ static const rival *contest(rival *rivals, int n, cn_call *c)
   }
   double begin = cni_os_now();
   for (int i = 0; i < n; i++)
-    if (!rivals[i].best) run_once(&rivals[i], c);
+    if (rivals[i].best == 0) run_once(&rivals[i], c);
   const rival *best = fastest(rivals, n);
   if (!best || best->best < too_short) return NULL;
   for (int round = 0; round < ROUNDS && cni_os_now() - begin < budget; round++) {
