@@ -165,7 +165,7 @@ int cni_profile_mode(cni_applying *a)
   else close_entry(t);
   if (e && st->node_seq != before && !status) e->sequence = st->node_seq;
   if (e && e->sequence && e->module) cni_track_recorded(t, e->sequence, e->module);
-  bool by_parts = t->n != entries; /* no kernel took it: its parts have their costs */
+  bool by_parts = e && t->n != entries && !e->detail; /* no kernel took it: its parts have their costs */
   if (e && !status && !by_parts && asks(t, CN_PROFILE_COSTS)) cni_cost(&e->cost, &a->c);
   if (status) cni_error_restore(&failed);
   return status;

@@ -10,6 +10,7 @@ import warnings
 import cairn
 from cairn.profiler import (ProfilerAction, ProfilerActivity, profile, record_function, schedule,
                             tensorboard_trace_handler)
+from cairn.utils.checkpoint import checkpoint
 from cairn.utils.flop_counter import FlopCounterMode
 
 CPU = [ProfilerActivity.CPU]
@@ -279,6 +280,19 @@ class TestFlops(unittest.TestCase):
         self.assertNotIn("Sequential.0", table)
         self.assertIn("100.00%", table)
         self.assertRaises(NotImplementedError, FlopCounterMode, custom_mapping={1: 2})
+
+    def test_computed_again(self):
+        """What saves tensors by hooks counts as well, and what is too deep to be kept is said."""
+        net = cairn.nn.Sequential(cairn.nn.Linear(3, 4), cairn.nn.ReLU(), cairn.nn.Linear(4, 2))
+        x = cairn.randn(2, 3, requires_grad=True)
+        with FlopCounterMode(display=False) as counter:
+            checkpoint(net, x, use_reentrant=True).sum().backward()
+        self.assertEqual(counter.get_flop_counts()["Global"], {"linear": 80 + 48, "mm": 160})  # the last one is not needed
+        for _ in range(300):
+            net = cairn.nn.Sequential(net)
+        with self.assertWarnsRegex(UserWarning, "not counted"):
+            with FlopCounterMode(display=False):
+                net(x)
 
     def test_compiled(self):
         """A compiled function counts what it computes."""

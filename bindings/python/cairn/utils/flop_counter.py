@@ -54,6 +54,10 @@ class FlopCounterMode:
         _C._profile_end(made)
         self._read()
         self._made = None
+        left_out = _C._profile_dropped(made)
+        if left_out:
+            warnings.warn("FlopCounterMode: %d entries were more than are kept, and are not counted" % left_out,
+                          stacklevel=2)
         if self.display:
             print(self.get_table(self.depth))
 
