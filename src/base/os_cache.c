@@ -1,11 +1,13 @@
 /* os_cache.c: see os_cache.h. */
-#define _POSIX_C_SOURCE 200809L
+#define _XOPEN_SOURCE 700 /* realpath, S_ISVTX */
 #include "os_cache.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -65,11 +67,28 @@ void cni_os_cache_store(const char *name, const void *content, size_t size)
   if (!cni_os_file_store(part, content, size) || rename(part, file) != 0) remove(part);
 }
 
+/* Can nobody but the user and root put something else in the place of one of the folders, or links, of a path? */
+static bool stays(const char *path)
+{
+  char part[PATH_MAX];
+  for (size_t n = 1;; n++) {
+    struct stat info;
+    n += strcspn(path + n, "/");
+    snprintf(part, sizeof part, "%.*s", (int)n, path);
+    if (lstat(part, &info) || (info.st_uid != geteuid() && info.st_uid != 0)) return false;
+    bool others = !S_ISLNK(info.st_mode) && info.st_mode & (S_IWGRP | S_IWOTH);
+    if (others && !(info.st_mode & S_ISVTX)) return false;
+    if (!path[n]) return true;
+  }
+}
+
 bool cni_os_cache_is_own(char *path, size_t size)
 {
+  char real[PATH_MAX];
   struct stat info;
-  if (!folder(path, size) || !make_folders(path) || stat(path, &info)) return false;
-  return S_ISDIR(info.st_mode) && info.st_uid == geteuid() && !(info.st_mode & (S_IWGRP | S_IWOTH));
+  if (!folder(path, size) || !make_folders(path) || !realpath(path, real) || stat(real, &info)) return false;
+  bool own = S_ISDIR(info.st_mode) && info.st_uid == geteuid() && !(info.st_mode & (S_IWGRP | S_IWOTH));
+  return own && stays(real) && (*path != '/' || stays(path));
 }
 
 void cni_os_cache_used(const char *name)

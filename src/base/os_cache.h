@@ -14,8 +14,8 @@
  * there. */
 void *cni_os_cache_load(const char *name, size_t *size);
 void cni_os_cache_store(const char *name, const void *content, size_t size);
-/* The folder, made if it is not there. False where it is not one that the user owns and nobody else may write to: code
- * from it is not to be run. */
+/* The folder, made if it is not there. False where it is not one that the user owns and nobody else may write to, or
+ * where somebody else could put another in its place: code from it is not to be run. */
 bool cni_os_cache_is_own(char *path, size_t size);
 void cni_os_cache_used(const char *name); /* from now on it counts as new */
 /* Of the files whose names begin with `prefix`, and have no '.' in them, the oldest go, until the others have no more

@@ -126,6 +126,18 @@ class Code(unittest.TestCase):
         self.cache.chmod(0o755)
         self.run_once(1, "found on disk")
 
+    def test_folder_that_others_can_replace(self):
+        """Who may write to the folder above, and to no other one's files there, may put a folder of his own there."""
+        self.run_once(1, "compiled by")
+        link = self.folder / "link"
+        link.symlink_to(self.cache)
+        self.run_once(1, "found on disk", CAIRN_CACHE=str(link))
+        self.folder.chmod(0o1777)
+        self.run_once(1, "found on disk")
+        self.folder.chmod(0o777)
+        self.run_once(1, "not the user's alone")
+        self.run_once(1, "not the user's alone", CAIRN_CACHE=str(link))
+
     def test_only_the_user_writes_code(self):
         self.addCleanup(os.umask, os.umask(0))
         self.run_once(1, "compiled by")
