@@ -287,7 +287,7 @@ class TestFlops(unittest.TestCase):
         x = cairn.randn(2, 3, requires_grad=True)
         with FlopCounterMode(display=False) as counter:
             checkpoint(net, x, use_reentrant=True).sum().backward()
-        self.assertEqual(counter.get_flop_counts()["Global"], {"linear": 80 + 48, "mm": 160})  # the last one is not needed
+        self.assertEqual(counter.get_flop_counts()["Global"], {"linear": 80 + 48, "mm": 160})  # not the last
         for _ in range(300):
             net = cairn.nn.Sequential(net)
         with self.assertWarnsRegex(UserWarning, "not counted"):
