@@ -235,8 +235,9 @@ static int64_t item_columns(const block_job *job)
   const int64_t nr = job->ker->nr, threads = cn_num_threads();
   int64_t best = job->ker->nc, busiest = INT64_MAX;
   if (stays(job)) return best;
-  for (int64_t nc = best; nc >= 2 * nr; nc = nc / 2 / nr * nr) {
-    int64_t cost = parts(parts(job->g->n, nc) * job->row_panels, threads) * (least(nc, job->g->n) + FETCHING);
+  for (int64_t items = parts(job->g->n, best), nc = best; items == 1 || nc > 2 * nr; items *= 2) {
+    nc = parts(parts(job->g->n, items), nr) * nr;
+    int64_t cost = parts(items * job->row_panels, threads) * (nc + FETCHING);
     if (cost < busiest) busiest = cost, best = nc;
   }
   return best;
