@@ -326,7 +326,7 @@ static int get_threads(int wanted)
 /* Cuts [0, n) into shares, and says how small chunks may be: a few for each share even out cores of unequal speed. */
 static void cut(job *j, int64_t n, int64_t grain)
 {
-  enum { CHUNKS = 8, LONG = 256, VECTORS = 64 };
+  enum { CHUNKS = 32, LONG = 256, VECTORS = 64 };
   j->unit = grain >= LONG ? VECTORS : 1;
   j->least = n / (CHUNKS * j->count);
   if (j->least < grain) j->least = grain;
