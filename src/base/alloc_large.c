@@ -15,7 +15,7 @@
 
 #include "os.h"
 
-enum { CLASSES = 8 * 40 /* 8 per octave above 128 KiB */, FIRST_PIECES = 1024 };
+enum { CLASSES = 8 * 40 /* 8 per octave above 128 KiB */, FIRST_PIECES = 1024, KEPT = 512 << 20 };
 
 typedef struct block {
   struct block *next;
@@ -32,7 +32,9 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static block *listed[CLASSES];
 static piece first_pieces[FIRST_PIECES], *pieces = first_pieces;
 static size_t npieces, room = FIRST_PIECES;
-static size_t held, most_busy; /* bytes of all segments; the most that was in use at once */
+static size_t held, most_busy; /* bytes of all segments; the most in use at once since the last flush */
+static size_t kept = KEPT;     /* what may be free in any case */
+static size_t returned;        /* because more was free, and not asked for again since */
 static _Atomic size_t cached;  /* listed or free */
 
 static int size_class(size_t size, size_t *rounded)
@@ -170,6 +172,15 @@ static bool add_segment(void *base, size_t size)
   return true;
 }
 
+/* Memory that went back and is wanted again is kept from then on: a loop whose steps need more than the cache holds
+ * would bring it in anew each time, page by page. */
+static void keep_more(size_t wanted)
+{
+  size_t again = wanted < returned ? wanted : returned;
+  returned -= again;
+  kept += again;
+}
+
 /* A new segment may bring what is held to an eighth more than was ever needed at once; before it does more, others
  * that are free go back. */
 void *cni_large_alloc(size_t size)
@@ -182,7 +193,10 @@ void *cni_large_alloc(size_t size)
   void *p = from_cache(c, rounded);
   size_t busy = held - atomic_load(&cached) + (p ? 0 : rounded);
   if (busy > most_busy) most_busy = busy;
-  if (!p) shrink(most_busy + most_busy / 8 > rounded ? most_busy + most_busy / 8 - rounded : 0);
+  if (!p) {
+    shrink(most_busy + most_busy / 8 > rounded ? most_busy + most_busy / 8 - rounded : 0);
+    keep_more(rounded);
+  }
   pthread_mutex_unlock(&lock);
   if (p || !(p = cni_origin_alloc(rounded))) return p;
   pthread_mutex_lock(&lock);
@@ -193,7 +207,7 @@ void *cni_large_alloc(size_t size)
   return NULL;
 }
 
-/* The cache may hold as much as is in use besides it, and 512 MiB in any case. */
+/* The cache may hold as much as is in use besides it, and what is kept in any case. */
 void cni_large_free(void *p, size_t size, bool keep)
 {
   size_t rounded;
@@ -204,10 +218,12 @@ void cni_large_free(void *p, size_t size, bool keep)
   listed[c] = b;
   cni_cover(b + 1, rounded - sizeof *b);
   size_t idle = atomic_fetch_add(&cached, rounded) + rounded, busy = held - idle;
-  size_t most = !keep ? 0 : busy > (512u << 20) ? busy : (512u << 20);
+  size_t most = !keep ? 0 : busy > kept ? busy : kept;
   if (idle > most) {
+    size_t before = held;
     merge();
     shrink(busy + most);
+    if (keep) returned += before - held;
   }
   pthread_mutex_unlock(&lock);
 }
@@ -217,6 +233,9 @@ void cni_large_flush(void)
   pthread_mutex_lock(&lock);
   merge();
   shrink(0);
+  most_busy = held - atomic_load(&cached);
+  kept = KEPT;
+  returned = 0;
   pthread_mutex_unlock(&lock);
 }
 

@@ -128,6 +128,25 @@ static void freed_memory_serves_other_sizes(void **state)
   cn_memory_trim();
 }
 
+/* What was needed once goes back where it is more than the cache holds; what a loop wants again and again stays. */
+static void what_is_wanted_again_is_kept(void **state)
+{
+  (void)state;
+  enum { BLOCK = 256 << 20, BLOCKS = 4, CACHE = 512 << 20 };
+  void *block[BLOCKS];
+  uint64_t before = 0;
+  cn_memory_trim();
+  for (int round = 0; round < 4; round++) {
+    for (int i = 0; i < BLOCKS; i++) assert_non_null(block[i] = cn_alloc(BLOCK));
+    if (round == 1) before = stats().allocations;
+    for (int i = 0; i < BLOCKS; i++) cn_free(block[i], BLOCK);
+    if (round == 0) assert_true(stats().cached <= CACHE + (1 << 20));
+  }
+  assert_int_equal(stats().allocations, before);
+  cn_memory_trim();
+  assert_int_equal(stats().cached, 0);
+}
+
 /* Sizes that take turns need little more than the most that is in use at once. */
 static void a_new_size_takes_the_place_of_old_ones(void **state)
 {
@@ -402,8 +421,8 @@ int main(void)
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(the_hook_sees_everything), cmocka_unit_test(it_cannot_change_while_in_use),
     cmocka_unit_test(freed_memory_is_cached_and_given_back), cmocka_unit_test(freed_memory_serves_other_sizes),
-    cmocka_unit_test(a_new_size_takes_the_place_of_old_ones), cmocka_unit_test(random_traffic_keeps_blocks_apart),
-    cmocka_unit_test(peak_follows),
+    cmocka_unit_test(what_is_wanted_again_is_kept), cmocka_unit_test(a_new_size_takes_the_place_of_old_ones),
+    cmocka_unit_test(random_traffic_keeps_blocks_apart), cmocka_unit_test(peak_follows),
     cmocka_unit_test(limits_hold), cmocka_unit_test(fail_at_fails_once),
     cmocka_unit_test(impossible_sizes_are_errors), cmocka_unit_test(borrowed_memory_is_released_once),
     cmocka_unit_test(borrowed_memory_with_strides), cmocka_unit_test(borrowed_memory_is_released_on_failure),
