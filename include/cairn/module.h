@@ -101,6 +101,9 @@ CN_API size_t cn_module_nchildren(const cn_module *m);
 CN_API cn_module *cn_module_child(const cn_module *m, size_t i); /* borrowed */
 CN_API const char *cn_module_child_name(const cn_module *m, size_t i);
 CN_API int cn_module_set_child(cn_module *m, size_t i, cn_module *child); /* takes it over */
+/* The module that the last part of a path belongs to ("layer1.0.weight": layer1.0), and that part in *name; parts
+ * between that are missing are made, as modules that only hold others. Borrowed; NULL with the error set. */
+CN_API cn_module *cn_module_reach(cn_module *m, const char *path, const char **name);
 
 /* ---- by name: paths as in state dictionaries ---- */
 CN_API cn_module *cn_module_find(cn_module *m, const char *path);        /* "layer1.0"; "" is m. Borrowed; NULL: none */

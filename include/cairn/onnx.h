@@ -16,6 +16,8 @@
 #ifndef CAIRN_ONNX_H
 #define CAIRN_ONNX_H
 
+#include "graph.h"
+#include "module.h"
 #include "strings.h"
 
 CN_BEGIN_DECLS
@@ -84,7 +86,8 @@ CN_API cn_onnx_value *cn_onnx_value_at(const cn_onnx_value *value, size_t i); /*
 /* inputs: as many as cn_onnx_inputs says, NULL for those left out; outputs: as many as cn_onnx_outputs says, of the
  * innermost scope. All must be tensors. */
 CN_API int cn_onnx_run(cn_tensor **outputs, const cn_onnx *model, cn_tensor *const *inputs);
-/* A value by the name of an input; of an initialiser, too, which it then stands for. */
+/* A value by the name of an input; of any other value of the graph, too, an initialiser or what a node gives: it then
+ * stands in its place, and a node of which all is given is not run. */
 typedef struct cn_onnx_feed {
   const char *name;
   cn_onnx_value *value;
@@ -93,6 +96,27 @@ typedef struct cn_onnx_feed {
  * outputs: owned, each to be released; on failure there are none. */
 CN_API int cn_onnx_run_named(cn_onnx_value **outputs, const char *const *names, size_t n, const cn_onnx *model,
                              const cn_onnx_feed *feeds, size_t nfeeds);
+/* ---- training it further, and keeping it as a graph ---- */
+/* Tensors that training changes, or moves: floating initialisers and constants of the model's graph, but for those that
+ * operators read as settings (limits, scales of pictures) and single numbers that scale. */
+typedef struct cn_onnx_weight {
+  const char *name;  /* of the value in the model */
+  const char *path;  /* as modules have it: the name, unless its dots make no path of parts */
+  cn_tensor *tensor; /* borrowed, and not to be written to */
+  bool trained;      /* false: a running mean or variance */
+} cn_onnx_weight;
+CN_API size_t cn_onnx_weights(const cn_onnx *model);
+/* 0, or an error: there is none. */
+CN_API int cn_onnx_weight_at(cn_onnx_weight *weight, const cn_onnx *model, size_t i);
+/* The model as a module, which takes it over, also on failure. Copies of the weights are its parameters and
+ * buffers, under their paths; forward takes up to 16 inputs in order and gives up to 8 results. What the file says of
+ * training or inference (Dropout, BatchNormalization) stays, whatever the module's mode. Owned. */
+CN_API CN_MUST_USE cn_module *cn_onnx_module(cn_onnx *model);
+/* The model as a graph for all sizes that it leaves open, those of one name being the same. Of inputs, as many as
+ * cn_onnx_inputs says, only the descriptions count: their sizes must be some for which the model works. Weights are
+ * states under their paths. Owned. */
+CN_API CN_MUST_USE cn_graph *cn_onnx_graph(cn_onnx *model, cn_tensor *const *inputs);
+
 /* A TensorProto by itself, as files of test data hold it. Owned. */
 CN_API CN_MUST_USE cn_onnx_value *cn_onnx_value_read(const void *bytes, size_t size);
 

@@ -16,43 +16,16 @@ typedef struct graph_data {
 
 /* ---- slots ---- */
 
-static int no_forward(cn_module *m, cn_module_call *call)
-{
-  (void)m, (void)call;
-  return cn_err_set(CN_ERR_UNSUPPORTED, "GraphPart: holds parameters of a graph, and computes nothing by itself");
-}
-
-/* What lies between dots in the names of states. */
-static const cn_module_class part_class = {CN_MODULE_CLASS, .name = "GraphPart", .forward = no_forward};
-
-/* The module that path's last part belongs to, made where it is missing; *name: that last part. path is cut up. */
-static cn_module *owner_of(cn_module *m, char *path, const char **name)
-{
-  for (char *dot = strchr(path, '.'); dot; path = dot + 1, dot = strchr(path, '.')) {
-    *dot = '\0';
-    cn_module *child = cn_module_find(m, path);
-    if (!child || child == m) {
-      child = cn_module_new(&part_class);
-      if (!child || cn_module_add(m, path, child)) return NULL;
-    }
-    m = child;
-  }
-  *name = path;
-  return m;
-}
-
 static int add_slot(cn_module *m, const cn_graph *g, size_t i)
 {
   char room[KEY_ROOM];
   const char *name;
   cn_tensor *t = cn_graph_state(g, i);
   if (!t) return cn_err_set(CN_ERR_VALUE, "graph_module: state %zu is not bound", i);
-  char *path = cn_string_copy(cn_graph_state_key(g, i, room, sizeof room));
-  cn_module *owner = path ? owner_of(m, path, &name) : NULL;
+  cn_module *owner = cn_module_reach(m, cn_graph_state_key(g, i, room, sizeof room), &name);
   int status = !owner ? cn_err()
              : cn_needs_grad(t) && cn_is_leaf(t) ? cn_module_add_parameter(owner, name, t)
                                                  : cn_module_add_buffer(owner, name, t, true);
-  cn_string_free(path);
   return status < 0 ? status : CN_OK;
 }
 

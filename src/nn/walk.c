@@ -146,6 +146,33 @@ static cn_module *follow(cn_module *m, const char *path, bool keep_last, const c
 
 cn_module *cn_module_find(cn_module *m, const char *path) { return follow(m, path, false, NULL); }
 
+static int no_forward(cn_module *m, cn_module_call *call)
+{
+  (void)m, (void)call;
+  return cn_err_set(CN_ERR_UNSUPPORTED, "Part: holds parameters of what is around it, and computes nothing by itself");
+}
+
+/* What lies between dots where nobody says what it is. */
+static const cn_module_class part_class = {CN_MODULE_CLASS, .name = "Part", .forward = no_forward};
+
+static cn_module *part_called(cn_module *m, const char *name, size_t length)
+{
+  cn_module *part = child_called(m, name, length);
+  if (part) return part;
+  char *own = cn_string_copy_bytes(name, length);
+  part = own ? cn_module_new(&part_class) : NULL;
+  if (part && cn_module_add(m, own, part)) part = NULL;
+  cn_string_free(own);
+  return part;
+}
+
+cn_module *cn_module_reach(cn_module *m, const char *path, const char **name)
+{
+  for (const char *dot; m && (dot = strchr(path, '.')); path = dot + 1) m = part_called(m, path, (size_t)(dot - path));
+  *name = path;
+  return m;
+}
+
 static cni_slot *slot_at(cn_module *m, const char *path, cn_module **owner)
 {
   const char *name;

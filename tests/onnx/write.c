@@ -102,6 +102,37 @@ void put_ints(cn_text *graph, const char *name, const int64_t *v, size_t n)
   put_message(graph, 5, &t);
 }
 
+void put_floats(cn_text *graph, const char *name, const int64_t *shape, size_t ndim)
+{
+  cn_text t = {0}, bytes = {0};
+  int64_t n = 1;
+  for (size_t i = 0; i < ndim; i++) put_int(&t, 1, shape[i]), n *= shape[i];
+  put_int(&t, 2, 1);
+  put_text(&t, 8, name);
+  for (int64_t i = 0; i < n; i++) cn_text_put_bytes(&bytes, (const char *)&(float){(float)i / 4}, sizeof(float));
+  put_bytes(&t, 9, bytes.s, bytes.n);
+  cn_text_free(&bytes);
+  put_message(graph, 5, &t);
+}
+
+void put_shaped(cn_text *graph, int field, const char *name, const char *sizes)
+{
+  cn_text tensor = {0}, shape = {0}, kind = {0}, value = {0};
+  put_int(&tensor, 1, 1);
+  for (const char *end; *sizes; sizes = *end ? end + 1 : end) {
+    cn_text dim = {0};
+    end = sizes + strcspn(sizes, ",");
+    if (*sizes >= '0' && *sizes <= '9') put_int(&dim, 1, *sizes - '0');
+    else put_bytes(&dim, 2, sizes, (size_t)(end - sizes));
+    put_message(&shape, 1, &dim);
+  }
+  put_message(&tensor, 2, &shape);
+  put_message(&kind, 1, &tensor);
+  put_text(&value, 1, name);
+  put_message(&value, 2, &kind);
+  put_message(graph, field, &value);
+}
+
 cn_text model_of(cn_text *graph, int64_t opset)
 {
   cn_text m = {0}, set = {0};

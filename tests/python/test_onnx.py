@@ -1,4 +1,5 @@
 """cairn.onnx: models from bytes and files, values of each kind, compiled, with gradients, and onnx's backend."""
+import copy
 import importlib.util
 import os
 import struct
@@ -6,6 +7,7 @@ import tempfile
 import unittest
 
 import cairn
+from cairn import export
 from cairn.onnx import backend
 
 FLOAT, INT64, STRING = 1, 7, 8
@@ -43,6 +45,12 @@ def info(number, name, kind, shape=()):
     return field(number, field(1, name) + field(2, field(1, field(1, kind) + field(2, dims))))
 
 
+def weight(name, values, *shape):
+    """An initialiser."""
+    dims = b"".join(field(1, n) for n in shape)
+    return field(5, dims + field(2, FLOAT) + field(8, name) + field(9, struct.pack("<%df" % len(values), *values)))
+
+
 def sequence(number, name, kind):
     return field(number, field(1, name) + field(2, field(4, field(1, field(1, field(1, kind))))))
 
@@ -53,6 +61,11 @@ def model(*parts):
 
 SOFTMAX = model(node("Mul", "x x", "square"), node("Softmax", "square", "y", axis=-1),
                 info(11, "x", FLOAT, ("N", 3)), info(12, "y", FLOAT, ("N", 3)))
+
+
+LINEAR = model(node("Gemm", "x fc.w fc.b", "a"), node("Mul", "a half", "y"),
+               weight("fc.w", [1, 2, 3, 4, 5, 6], 3, 2), weight("fc.b", [0.5, -0.5], 2), weight("half", [0.5], 1),
+               info(11, "x", FLOAT, ("N", 3)), info(12, "y", FLOAT, ("N", 2)))
 
 
 class Onnx(unittest.TestCase):
@@ -95,6 +108,44 @@ class Onnx(unittest.TestCase):
         m(x)[:, 0].sum().backward()
         cairn.softmax(z * z, -1)[:, 0].sum().backward()
         self.assertTrue(cairn.equal(x.grad, z.grad))
+
+    def test_a_model_is_trained_further(self):
+        m = cairn.onnx.load_model_from_string(LINEAR)
+        net = m.module()
+        self.assertEqual(list(net.state_dict()), ["fc.w", "fc.b"])
+        optimiser = cairn.optim.SGD(net.parameters(), lr=0.1)
+        x, before = cairn.randn(8, 3), m(cairn.ones(1, 3))
+        target = cairn.zeros(8, 2)
+        losses = []
+        for _ in range(20):
+            optimiser.zero_grad()
+            loss = ((net(x) - target) ** 2).mean()
+            loss.backward()
+            optimiser.step()
+            losses.append(loss.item())
+        self.assertLess(losses[-1], 0.5 * losses[0])
+        self.assertTrue(cairn.equal(m(cairn.ones(1, 3)), before))
+        other = m.module()
+        other.load_state_dict(net.state_dict())
+        self.assertTrue(cairn.equal(other(x), net(x)))
+        self.assertTrue(cairn.equal(copy.deepcopy(net)(x), net(x)))
+        self.assertTrue(cairn.equal(cairn.compile(net, fullgraph=True)(x), net(x)))
+        with self.assertRaises(TypeError):
+            net(x, x)
+
+    def test_a_program_for_all_sizes(self):
+        m = cairn.onnx.load_model_from_string(LINEAR)
+        program = m.export(cairn.ones(4, 3))
+        self.assertIn("fc.w", program.state_dict)
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "m.safetensors")
+            program.save(path)
+            loaded = export.load(path)
+            for n in (1, 7):
+                x = cairn.randn(n, 3)
+                self.assertTrue(cairn.equal(loaded(x), m(x)))
+        with self.assertRaises(TypeError):
+            m.export()
 
     def test_strings_and_sequences(self):
         m = cairn.onnx.load_model_from_string(model(

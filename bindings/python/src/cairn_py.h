@@ -268,6 +268,8 @@ extern PyMethodDef cnpy_compile_key_functions[];
 int cnpy_add_control(PyObject *module); /* control.c */
 int cnpy_add_lists(PyObject *module);   /* lists.c */
 int cnpy_add_graph(PyObject *module);   /* graph.c */
+struct cn_graph;
+PyObject *cnpy_graph_hold(struct cn_graph *graph); /* a GraphBase that owns it; NULL: raises the error */
 int cnpy_add_onnx(PyObject *module);    /* onnx.c */
 
 /* ---- generated (ops.gen.c) ---- */

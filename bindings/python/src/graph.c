@@ -103,6 +103,11 @@ static PyObject *trace_lists(PyTypeObject *type, traced *k, PyObject *tensors, P
   return g ? cnpy_hold(type, g, (void (*)(void *))cn_graph_free) : cnpy_raise();
 }
 
+PyObject *cnpy_graph_hold(cn_graph *g)
+{
+  return g ? cnpy_hold(graph_type, g, (void (*)(void *))cn_graph_free) : cnpy_raise();
+}
+
 /* GraphBase(fn, tensors, dims): what fn computes. */
 static PyObject *graph_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
@@ -255,7 +260,7 @@ static PyObject *load(PyObject *Py_UNUSED(module), PyObject *path)
   if (!PyUnicode_FSConverter(path, &bytes)) return NULL;
   cn_graph *g = cn_graph_load(PyBytes_AsString(bytes));
   Py_DECREF(bytes);
-  return g ? cnpy_hold(graph_type, g, (void (*)(void *))cn_graph_free) : cnpy_raise();
+  return cnpy_graph_hold(g);
 }
 
 static PyMethodDef methods[] = {

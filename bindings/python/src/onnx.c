@@ -3,6 +3,7 @@
  * Place in the flow: below cairn/onnx/__init__.py, which turns what users have into tensors. Values are here: a
  * Tensor; None, an empty optional; a list, a sequence; a pair of Tensors, strings (bytes, lengths); (None, keys,
  * values), a map. Invariant: what is made here belongs to Python objects or goes. */
+#include <cairn/graph.h>
 #include <cairn/onnx.h>
 #include <string.h>
 
@@ -223,6 +224,46 @@ static PyObject *onnx_metadata(PyObject *self, PyObject *key)
   return PyUnicode_FromString(value);
 }
 
+/* ---- training it further, and keeping it as a graph ---- */
+
+static PyObject *onnx_weights(PyObject *self, PyObject *Py_UNUSED(unused))
+{
+  const cn_onnx *o = cnpy_held(self);
+  PyObject *list = PyList_New((Py_ssize_t)cn_onnx_weights(o));
+  for (size_t i = 0; list && i < cn_onnx_weights(o); i++) {
+    cn_onnx_weight w;
+    PyObject *row = cn_onnx_weight_at(&w, o, i)
+                        ? cnpy_raise()
+                        : Py_BuildValue("(ssNO)", w.name, w.path, cnpy_wrap_borrowed(w.tensor),
+                                        w.trained ? Py_True : Py_False);
+    if (row && !PyList_SetItem(list, (Py_ssize_t)i, row)) continue;
+    Py_DECREF(list);
+    return NULL;
+  }
+  return list;
+}
+
+static PyObject *onnx_graph(PyObject *self, PyObject *tensors)
+{
+  cn_onnx *o = cnpy_held(self);
+  size_t n = cn_onnx_inputs(o);
+  if (!PyList_Check(tensors) || (size_t)PyList_Size(tensors) != n)
+    return cnpy_fail(PyExc_TypeError, "graph: it takes a list of a tensor for each input");
+  cn_tensor **in = PyMem_Calloc(n + 1, sizeof *in);
+  bool good = in != NULL;
+  for (size_t i = 0; good && i < n; i++) {
+    PyObject *t = PyList_GetItem(tensors, (Py_ssize_t)i);
+    if ((good = cnpy_is_tensor(t))) in[i] = cnpy_t(t);
+  }
+  cn_scope *scope = cn_scope_begin();
+  cn_graph *g = good ? cn_onnx_graph(o, in) : NULL;
+  cn_scope_end(scope);
+  bool made = in != NULL;
+  PyMem_Free(in);
+  if (!made) return PyErr_NoMemory();
+  return good ? cnpy_graph_hold(g) : cnpy_fail(PyExc_TypeError, "graph: an input is no tensor");
+}
+
 /* ---- functions of the module ---- */
 
 /* _onnx_tensor(bytes) -> value: a TensorProto by itself */
@@ -256,6 +297,8 @@ static PyMethodDef methods[] = {
     {"inputs", onnx_inputs, METH_NOARGS, "inputs()\n--\n\n(name, kind, dtype, shape, optional) of each."},
     {"outputs", onnx_outputs, METH_NOARGS, "outputs()\n--\n\nThe same of the outputs."},
     {"opset", onnx_opset, METH_O, "opset(domain)\n--\n\nThe version of a domain's operators; 0: none."},
+    {"weights", onnx_weights, METH_NOARGS, "weights()\n--\n\n(name, path, tensor, trained) of each."},
+    {"graph", onnx_graph, METH_O, "graph(tensors)\n--\n\nIt as a GraphBase, for all sizes that it leaves open."},
     {"metadata", onnx_metadata, METH_O, "metadata(key)\n--\n\nA text of the file's metadata, or None."},
     {NULL, NULL, 0, NULL},
 };

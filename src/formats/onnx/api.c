@@ -9,13 +9,24 @@ struct cn_onnx {
   size_t ninputs;
 };
 
+const cni_onnx_model *cni_onnx_model_of(const cn_onnx *o) { return o->model; }
+
 /* ---- loading ---- */
 
 void cn_onnx_free(cn_onnx *o)
 {
   if (!o) return;
-  cni_onnx_model_free(o->model);
+  cni_onnx_model_release(o->model);
   cn_free(o, sizeof *o);
+}
+
+cn_onnx *cni_onnx_again(const cn_onnx *o)
+{
+  cn_onnx *made = cn_alloc_zero(sizeof *made);
+  if (!made) return NULL;
+  *made = *o;
+  atomic_fetch_add_explicit(&made->model->refs, 1, memory_order_relaxed);
+  return made;
 }
 
 static int list_inputs(cn_onnx *o)
@@ -41,6 +52,7 @@ static cn_onnx *load(cni_source *source, char *folder, const cn_onnx_opts *opts)
     return NULL;
   }
   made->model = m;
+  atomic_init(&m->refs, 1);
   m->source = source;
   m->folder = folder;
   m->device = o->device ? o->device : cn_default_device();
@@ -51,6 +63,7 @@ static cn_onnx *load(cni_source *source, char *folder, const cn_onnx_opts *opts)
   void *paused = cn_trace_pause(); /* its tensors live on */
   int status = cni_onnx_read(m);
   if (!status) status = cni_onnx_check(m);
+  if (!status) status = cni_onnx_find_weights(m);
   if (!status) status = list_inputs(made);
   cn_trace_resume(paused);
   if (!status) return made;
@@ -149,21 +162,6 @@ const char *cn_onnx_metadata(const cn_onnx *o, const char *key)
 
 /* ---- running ---- */
 
-/* The slot of a name of the model's graph; -1: there is none. */
-static int32_t slot_named(const cni_onnx_graph *g, const char *name)
-{
-  for (size_t i = 0; i < g->noutputs; i++)
-    if (!strcmp(g->outputs[i].name, name)) return g->results[i].slot;
-  for (size_t i = 0; i < g->ninputs; i++)
-    if (!strcmp(g->inputs[i].name, name)) return g->inputs[i].slot;
-  for (size_t i = 0; i < g->ninitials; i++)
-    if (!strcmp(g->initials[i].name, name)) return g->initial_slots[i];
-  for (size_t i = 0; i < g->nnodes; i++)
-    for (size_t k = 0; k < g->nodes[i].noutputs; k++)
-      if (!strcmp(g->nodes[i].output_names[k], name)) return g->nodes[i].outputs[k];
-  return -1;
-}
-
 static bool is_output(const cni_onnx_graph *g, const char *name)
 {
   for (size_t i = 0; i < g->noutputs; i++)
@@ -171,17 +169,15 @@ static bool is_output(const cni_onnx_graph *g, const char *name)
   return false;
 }
 
-/* A tensor that is fed must have the type that the model says; sizes are the ops' business. */
+/* A tensor that is fed must have the type that the model says; sizes are the ops' business. Inputs have the first
+ * slots. */
 static int feed(cni_onnx_frame *f, const cn_onnx *o, const cn_onnx_feed *given)
 {
   const cni_onnx_graph *g = f->graph;
   cn_onnx_info info = {.ndim = -1};
-  int32_t slot = -1;
-  for (size_t i = 0; i < g->ninputs && slot < 0; i++)
-    if (!strcmp(g->inputs[i].name, given->name)) slot = g->inputs[i].slot, describe(&info, &g->inputs[i]);
-  for (size_t i = 0; i < g->ninitials && slot < 0; i++)
-    if (!strcmp(g->initials[i].name, given->name)) slot = g->initial_slots[i];
+  int32_t slot = cni_onnx_slot_of(o->model, given->name);
   if (slot < 0) return cni_onnx_bad(o->model, "the model has no input '%s'", given->name);
+  if ((size_t)slot < g->ninputs) describe(&info, &g->inputs[slot]);
   cn_tensor *t = cn_onnx_value_as_tensor(given->value);
   if (t && info.kind == CN_ONNX_TENSOR && info.dtype && info.dtype != cn_dtype_of(t))
     return cn_err_set(CN_ERR_DTYPE, "onnx: input '%s' must be of %s, it is of %s", given->name,
@@ -203,7 +199,7 @@ static int wanted(cn_onnx_value **outputs, const char *const *names, size_t n, c
 {
   if (!names) return cni_onnx_results(outputs, f);
   for (size_t i = 0; i < n; i++) {
-    int32_t slot = slot_named(f->graph, names[i]);
+    int32_t slot = cni_onnx_slot_of(f->model, names[i]);
     outputs[i] = slot < 0 ? NULL : f->slots[slot] ? cn_onnx_value_keep(f->slots[slot]) : cn_onnx_value_none();
     if (outputs[i]) continue;
     if (!cn_err()) cn_err_set(CN_ERR_VALUE, "onnx: the model has no output '%s'", names[i]);

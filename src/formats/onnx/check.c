@@ -11,8 +11,8 @@
 enum { NEWEST = 28 }; /* the opset of ONNX's own domain that rows were last held against */
 
 /* Names of one graph, by hash; and the graph around. */
-typedef struct names {
-  struct names *outer;
+typedef struct cni_onnx_names {
+  struct cni_onnx_names *outer;
   const char **keys;
   int32_t *slots;
   size_t mask, used;
@@ -74,6 +74,12 @@ static cni_onnx_ref find(names *n, const char *key)
   return (cni_onnx_ref){0, -1};
 }
 
+int32_t cni_onnx_slot_of(const cni_onnx_model *m, const char *name)
+{
+  size_t at = place_of(m->names, name);
+  return m->names->keys[at] ? m->names->slots[at] : -1;
+}
+
 /* ---- operators ---- */
 
 static int64_t opset_of(const checker *c, const char *domain)
@@ -117,13 +123,14 @@ static int resolve(const checker *c, cni_onnx_node *n)
 
 /* ---- graphs ---- */
 
-static int check_graph(checker *c, cni_onnx_graph *g, names *outer);
+static int check_graph(checker *c, cni_onnx_graph *g, names *here, names *outer);
 
 static int check_attrs(checker *c, cni_onnx_attr *attrs, size_t n, names *here)
 {
+  names inner;
   for (size_t i = 0; i < n; i++) {
     cni_onnx_attr *a = &attrs[i];
-    if (a->kind == CNI_ATTR_GRAPH && a->g && check_graph(c, a->g, here)) return cn_err();
+    if (a->kind == CNI_ATTR_GRAPH && a->g && check_graph(c, a->g, &inner, here)) return cn_err();
     if (a->kind == CNI_ATTR_TENSOR && !(a->value = cni_onnx_make(c->model, a->t))) return cn_err();
     if (a->kind == CNI_ATTR_SPARSE && !(a->value = cni_onnx_make_sparse(c->model, a->sparse))) return cn_err();
   }
@@ -196,27 +203,26 @@ static int let_go(checker *c, cni_onnx_graph *g, const names *here)
   return CN_OK;
 }
 
-static int check_graph(checker *c, cni_onnx_graph *g, names *outer)
+static int check_graph(checker *c, cni_onnx_graph *g, names *here, names *outer)
 {
-  names here;
   if (g->nslots || g->nnodes >= INT32_MAX) return cni_onnx_bad(c->model, "graph '%s' stands in two places", g->name);
-  if (names_begin(&here, outer, &c->model->arena, g)) return cn_err();
-  here.node = -1;
-  if (check_given(c, g, &here)) return cn_err();
+  if (names_begin(here, outer, &c->model->arena, g)) return cn_err();
+  here->node = -1;
+  if (check_given(c, g, here)) return cn_err();
   for (size_t i = 0; i < g->nnodes; i++) {
-    here.node = (int32_t)i;
-    if (check_node(c, &g->nodes[i], &here)) return cn_err();
+    here->node = (int32_t)i;
+    if (check_node(c, &g->nodes[i], here)) return cn_err();
   }
   g->results = cni_arena_take(&c->model->arena, g->noutputs + 1, sizeof *g->results);
   if (!g->results) return cn_err();
-  here.node = INT32_MAX;
+  here->node = INT32_MAX;
   for (size_t i = 0; i < g->noutputs; i++) {
-    g->results[i] = find(&here, g->outputs[i].name);
+    g->results[i] = find(here, g->outputs[i].name);
     if (g->results[i].slot < 0 && *g->outputs[i].name)
       return cni_onnx_bad(c->model, "no node computes the output '%s' of graph '%s'", g->outputs[i].name, g->name);
   }
-  g->nslots = (int32_t)here.used;
-  return let_go(c, g, &here);
+  g->nslots = (int32_t)here->used;
+  return let_go(c, g, here);
 }
 
 /* ---- functions ---- */
@@ -256,11 +262,13 @@ int cni_onnx_check(cni_onnx_model *m)
   for (size_t i = 0; i < m->nfunctions; i++) {
     cni_onnx_function *f = &m->functions[i];
     checker c = {m, f->opsets, f->nopsets};
-    if (check_graph(&c, &f->body, NULL) || check_attrs(&c, f->defaults, f->ndefaults, NULL)) return cn_err();
+    names here;
+    if (check_graph(&c, &f->body, &here, NULL) || check_attrs(&c, f->defaults, f->ndefaults, NULL)) return cn_err();
   }
   checker c = {m, m->opsets, m->nopsets};
   seen s = {m, cni_arena_take(&m->arena, m->nfunctions + 1, 1)};
-  if (!s.state || check_graph(&c, &m->graph, NULL)) return cn_err();
+  m->names = cni_arena_take(&m->arena, 1, sizeof *m->names);
+  if (!s.state || !m->names || check_graph(&c, &m->graph, m->names, NULL)) return cn_err();
   for (size_t i = 0; i < m->nfunctions; i++)
     if (no_cycle(&s, &m->functions[i])) return cn_err();
   return CN_OK;

@@ -463,9 +463,9 @@ static void graph_free(cni_onnx_graph *g)
     }
 }
 
-void cni_onnx_model_free(cni_onnx_model *m)
+void cni_onnx_model_release(cni_onnx_model *m)
 {
-  if (!m) return;
+  if (atomic_fetch_sub_explicit(&m->refs, 1, memory_order_acq_rel) != 1) return;
   graph_free(&m->graph);
   for (size_t i = 0; i < m->nfunctions; i++) {
     graph_free(&m->functions[i].body);

@@ -6,6 +6,7 @@
 #define CNI_ONNX_MODEL_H
 
 #include <cairn/onnx.h>
+#include <stdatomic.h>
 
 #include "formats/source.h"
 #include "wire.h"
@@ -154,7 +155,16 @@ typedef struct cni_onnx_function {
   cni_onnx_graph body;
 } cni_onnx_function;
 
+/* A tensor that may be trained, or that training moves. */
+typedef struct cni_onnx_weight {
+  const char *name;     /* of the value */
+  const char *path;     /* as modules have it: no part between dots is empty */
+  cn_onnx_value *value; /* borrowed */
+  bool trained;         /* otherwise it is a statistic, which is only kept */
+} cni_onnx_weight;
+
 typedef struct cni_onnx_model {
+  _Atomic int64_t refs; /* handles of it (api.c) */
   cni_arena arena;
   cni_source *source;
   char *folder;                        /* of external data; NULL: there can be none */
@@ -170,6 +180,9 @@ typedef struct cni_onnx_model {
   cni_onnx_graph graph;
   const char **metadata; /* key, value, key, ... */
   size_t nmetadata;      /* pairs */
+  struct cni_onnx_names *names; /* of the graph's values, by check.c */
+  cni_onnx_weight *weights;     /* by weights.c */
+  size_t nweights;
 } cni_onnx_model;
 
 /* Reads the message into *model, whose source is set. 0 or an error. */
@@ -178,7 +191,13 @@ int cni_onnx_read(cni_onnx_model *model);
 int cni_onnx_read_tensor(cni_onnx_tensor *tensor, cni_arena *arena, cni_wire_bytes message);
 /* Resolves names and operators, and refuses what is no model: see check.c. 0 or an error. */
 int cni_onnx_check(cni_onnx_model *model);
-void cni_onnx_model_free(cni_onnx_model *model); /* NULL is fine */
+void cni_onnx_model_release(cni_onnx_model *model);
+/* The slot of a value of the model's graph, once that is checked; -1: there is none. */
+int32_t cni_onnx_slot_of(const cni_onnx_model *model, const char *name);
+const cni_onnx_model *cni_onnx_model_of(const cn_onnx *onnx); /* api.c */
+cn_onnx *cni_onnx_again(const cn_onnx *onnx);                 /* another handle of the same model, owned */
+/* Finds the weights of a checked model: see weights.c. 0 or an error. */
+int cni_onnx_find_weights(cni_onnx_model *model);
 
 /* Sets CN_ERR_IO with the file's name in front; returns it. */
 #define cni_onnx_bad(model, ...) cni_source_bad((model)->source, "onnx", __VA_ARGS__)

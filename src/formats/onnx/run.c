@@ -156,7 +156,8 @@ static int step(cni_onnx_frame *f, const cni_onnx_node *n)
   if (!status && all_known(&c)) status = compute_known(&c);
   if (status) status = explain(&c);
   for (size_t i = 0; c.out && i < n->noutputs; i++) {
-    if (!status && n->outputs[i] >= 0) f->slots[n->outputs[i]] = c.out[i];
+    int32_t slot = status ? -1 : n->outputs[i];
+    if (slot >= 0 && !f->slots[slot]) f->slots[slot] = c.out[i];
     else cn_onnx_value_release(c.out[i]);
   }
   cn_scope_end(scope);
@@ -175,12 +176,20 @@ static void initialise(cni_onnx_frame *f)
   }
 }
 
+/* All that the node gives was fed. */
+static bool is_given(const cni_onnx_frame *f, const cni_onnx_node *n)
+{
+  for (size_t i = 0; i < n->noutputs; i++)
+    if (n->outputs[i] >= 0 && !f->slots[n->outputs[i]]) return false;
+  return n->noutputs > 0;
+}
+
 int cni_onnx_walk(cni_onnx_frame *f)
 {
   initialise(f);
   for (size_t i = 0; i < f->graph->nnodes; i++) {
     const cni_onnx_node *n = &f->graph->nodes[i];
-    if (step(f, n)) return cn_err();
+    if (!is_given(f, n) && step(f, n)) return cn_err();
     for (size_t k = 0; !f->keep && k < n->ndone; k++) {
       cn_onnx_value_release(f->slots[n->done[k]]);
       f->slots[n->done[k]] = NULL;

@@ -13,12 +13,13 @@ from __future__ import annotations
 import os
 from typing import Any, NamedTuple, Sequence
 
-from .. import _C
+from .. import _C, nn
 from .._tensor import Tensor
+from ..export import ExportedProgram
 from ..strings import Strings
 from ..strings import array as _strings
 
-__all__ = ["Info", "Model", "load", "load_model_from_string", "operators"]
+__all__ = ["Info", "Model", "Module", "load", "load_model_from_string", "operators"]
 
 
 class Info(NamedTuple):
@@ -125,8 +126,63 @@ class Model:
         made = self.run(dict(zip(self.input_names, values)))
         return made[0] if len(made) == 1 else tuple(made)
 
+    def module(self) -> Module:
+        """It as a module with weights of its own, to be trained further."""
+        return Module(self)
+
+    def export(self, *values: Any) -> ExportedProgram:
+        """It as a program for all sizes that the model leaves open, which needs no ONNX any more. values: one for each
+        input, of which type and sizes count; the sizes must be some for which the model works."""
+        given = [_given(value, info.kind, info.dtype) for value, info in zip(values, self.inputs)]
+        if len(values) != len(self.inputs):
+            raise TypeError("onnx: the model takes %d inputs, %d were given" % (len(self.inputs), len(values)))
+        graph = self._held.graph(given)
+        graph.optimise()
+        return ExportedProgram(graph)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Model:
+        return self  # it never changes
+
     def __repr__(self) -> str:
         return "cairn.onnx.Model(%s -> %s)" % (", ".join(self.input_names), ", ".join(self.output_names))
+
+
+class _Part(nn.Module):
+    """What lies between dots in the names of a model's weights."""
+
+
+class Module(nn.Module):
+    """A module that computes a model. Copies of the model's weights are its parameters, those of running statistics its
+    buffers, under their names. What the file says of training or inference stays, whatever the module's mode."""
+
+    def __init__(self, model: Model) -> None:
+        super().__init__()
+        self._model = model
+        self._places = [(name, *self._place(path, tensor.clone(), trained))
+                        for name, path, tensor, trained in model._held.weights()]
+
+    def _place(self, path: str, tensor: Tensor, trained: bool) -> tuple[str, str]:
+        """Registers a weight under its path; the path of the module that has it, and its name there."""
+        *above, name = path.split(".")
+        owner: nn.Module = self
+        for part in above:
+            if part not in owner._modules:
+                owner.add_module(part, _Part())
+            owner = owner.get_submodule(part)
+        if trained:
+            owner.register_parameter(name, nn.Parameter(tensor))
+        else:
+            owner.register_buffer(name, tensor)
+        return ".".join(above), name
+
+    def forward(self, *values: Any) -> Any:
+        given = dict(zip(self._model.input_names, values))
+        if len(values) > len(self._model.inputs):
+            raise TypeError("onnx: the model takes %d inputs, %d were given" % (len(self._model.inputs), len(values)))
+        for name, owner, slot in self._places:
+            given[name] = getattr(self.get_submodule(owner), slot)
+        made = self._model.run(given)
+        return made[0] if len(made) == 1 else tuple(made)
 
 
 def load(path: str | os.PathLike[str], device: _C.device | str | None = None) -> Model:
