@@ -198,6 +198,24 @@ static int extremes(cn_tensor **out, cn_tensor *const *in, void *payload)
   return cn_err();
 }
 
+/* How many of a row are true, and all of it with those. */
+static int counts(cn_tensor **out, cn_tensor *const *in, void *payload)
+{
+  (void)payload;
+  cn_tensor *most = cn_amax(in[0], LAST), *ties = cn_eq(in[0], most);
+  out[0] = cn_sum(ties, .dim = CN_INTS(-1));
+  out[1] = cn_true_divide(cn_cast(ties, CN_F32), cn_sum(ties, LAST));
+  out[2] = cn_sum(in[1], LAST);
+  return cn_err();
+}
+
+static void test_counts(void **state)
+{
+  (void)state;
+  cn_tensor *x = cn_floor(cn_mul(cn_randn(CN_SHAPE(60, 8000)), cn_num(2))), *in[] = {x, cn_lt(x, cn_num(1))};
+  check(counts, 3, in, 2, 1, -1);
+}
+
 static void test_extremes(void **state)
 {
   (void)state;
@@ -316,7 +334,8 @@ int main(void)
   const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup(test_norms, setup),    cmocka_unit_test_setup(test_gradients, setup),
     cmocka_unit_test_setup(test_operands, setup), cmocka_unit_test_setup(test_extremes, setup),
-    cmocka_unit_test_setup(test_views, setup),    cmocka_unit_test_setup(test_apart, setup),
+    cmocka_unit_test_setup(test_counts, setup),   cmocka_unit_test_setup(test_views, setup),
+    cmocka_unit_test_setup(test_apart, setup),
     cmocka_unit_test_setup(test_programs, setup),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -185,13 +185,17 @@ static int write_part(writing *w, int node, cn_tensor **in)
   return status;
 }
 
-/* A reduction along rows. What it reads are whole rows, from outside as well. */
+/* A reduction along rows. What it reads are whole rows, from outside as well. True ones are counted in float32, which
+ * is exact for rows of a group. */
 static int write_reduction(writing *w, const cni_gnode *n)
 {
-  const enum cni_compute class = cni_compute_class(w->g->values[n->in[0]].dtype);
+  const bool counts = w->g->values[n->in[0]].dtype == CN_BOOL;
+  const enum cni_compute class = counts ? CNI_C_F32 : cni_compute_class(w->g->values[n->in[0]].dtype);
   int x = find_held(w, n->in[0]) ? operand(w, n, n->in[0], class) : input(w, n->in[0], class);
   w->full |= cni_build_is_row(&w->b, x) || (x >= CNI_CONST_BASE && x < CNI_STEP_BASE);
-  return w->full ? CN_OK : hold(w, n->out[0], cni_build_row(&w->b, cni_row_prim(n), x, w->rows->dims), true);
+  if (w->full) return CN_OK;
+  const int reg = cni_build_row(&w->b, cni_row_prim(n), x, w->rows->dims);
+  return hold(w, n->out[0], counts ? cni_build_convert(&w->b, reg, CNI_C_I64, 0) : reg, true);
 }
 
 /* A view of one value for each row is that value. */

@@ -41,11 +41,18 @@ static int last_dims(const cni_gnode *n, const cn_desc *x)
   return mask == (all & ~((1u << (x->ndim - dims)) - 1)) ? dims : 0;
 }
 
+/* Floats that are reduced in their own type, and how many elements of a row are true: floats count that far. */
+static bool takes_types(const cni_gnode *n, int x, int y)
+{
+  if (x == CN_BOOL) return n->info->id == CNI_OP_sum && y == CN_I64;
+  return (x == CN_F32 || x == CN_F64) && y == x;
+}
+
 bool cni_row_space_of(cni_row_space *s, const cn_graph *g, const cni_gnode *n)
 {
   if (!cni_row_prim(n) || n->syms.n || g->types.v[n->in[0]].varies) return false;
   const cn_desc *x = desc_of(g, n->in[0]), *y = desc_of(g, n->out[0]);
-  if (x->device != CN_CPU || (x->dtype != CN_F32 && x->dtype != CN_F64) || y->dtype != x->dtype) return false;
+  if (x->device != CN_CPU || !takes_types(n, x->dtype, y->dtype)) return false;
   if (!x->numel || !cni_is_contiguous(x->ndim, x->shape, x->strides)) return false;
   *s = (cni_row_space){.full = x, .dims = last_dims(n, x), .count = 1};
   for (int k = 0; k < s->dims; k++) s->count *= x->shape[x->ndim - 1 - k];
