@@ -32,15 +32,22 @@ typedef struct cni_rows_call {
   long long rows, count; /* rows, and their elements */
 } cni_rows_call;
 typedef int (*cni_rows_fn)(const cni_rows_call *call);
-int cni_rows_waiting(const cni_program *p);
+int cni_rows_waiting(const cni_program *p, unsigned style);
+
+/* How texts are written; other bits, if any, are none. */
+enum { CNI_STYLE_EXP16 = 1 }; /* float32 exponentials by AVX-512's own instructions, as the kernels have them */
 
 enum { CNI_BLOCK_NAME = 32 };
 void cni_block_name(char name[CNI_BLOCK_NAME], const cni_program *p); /* of its function */
 /* Can it be written so? Typed programs whose constants are literals. */
 bool cni_block_possible(const cni_program *p);
-bool cni_block_branches(const cni_program *p, int step); /* would it keep a loop from being vectorised? */
-void cni_rows_text(cn_text *t, const cn_source *s); /* rows_text.c: the function of a program with steps along rows */
+/* What loop a step stands in: with others, with others that keep compilers from vectorising theirs, or alone, as a call
+ * of cng_exps. */
+enum cni_step_loop { CNI_LOOP_PLAIN, CNI_LOOP_BRANCHES, CNI_LOOP_EXP };
+enum cni_step_loop cni_step_loop_of(const cni_program *p, int step, unsigned style);
+/* rows_text.c: the function of a program with steps along rows. */
+void cni_rows_text(cn_text *t, const cn_source *s, unsigned style);
 /* The text of a unit with the functions of all of them. Owned, cni_free(text, *size); NULL: no memory. */
-char *cni_blocks_text(const cni_program *const *programs, size_t n, size_t *size);
+char *cni_blocks_text(const cni_program *const *programs, size_t n, unsigned style, size_t *size);
 
 #endif

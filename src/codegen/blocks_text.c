@@ -5,9 +5,11 @@
  * array of a block's size, in the first-level cache. Invariant: results are stored by the last section, when all inputs
  * were read, because a result may lie over an input. */
 #include <stdio.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "blocks.h"
+#include "embedded.h"
 #include "steps_text.h"
 
 enum { FIRST_ROOM = 96 << 10 };
@@ -33,6 +35,7 @@ bool cni_block_possible(const cni_program *p)
 typedef struct section {
   const cn_source *s;
   const cni_program *p;
+  unsigned style;
   int first, begin, end;
 } section;
 
@@ -62,17 +65,22 @@ static const uint8_t scalar_in[CNI_PRIM_COUNT] = {
     [CNI_PW_floor_div] = FLOATS | INTEGERS,
 };
 
-bool cni_block_branches(const cni_program *p, int step)
+enum cni_step_loop cni_step_loop_of(const cni_program *p, int step, unsigned style)
 {
   const cni_step *s = &p->steps[step];
-  return s->prim < CNI_PW_convert && (scalar_in[s->prim] >> s->class & 1);
+  if (s->prim >= CNI_PW_convert) return CNI_LOOP_PLAIN;
+  const bool is_const = s->arg[0] >= p->nin && s->arg[0] < p->nin + p->nconst;
+  if (style & CNI_STYLE_EXP16 && s->prim == CNI_PW_exp && s->class == CNI_C_F32 && !is_const && !p->row[s->arg[0]])
+    return CNI_LOOP_EXP;
+  return scalar_in[s->prim] >> s->class & 1 ? CNI_LOOP_BRANCHES : CNI_LOOP_PLAIN;
 }
 
 /* The end of the section that begins at a step. */
-static int section_end(const cni_program *p, int begin)
+static int section_end(const cni_program *p, int begin, unsigned style)
 {
+  const enum cni_step_loop kind = cni_step_loop_of(p, begin, style);
   int end = begin + 1;
-  while (end < p->nstep && cni_block_branches(p, end) == cni_block_branches(p, begin)) end++;
+  while (kind != CNI_LOOP_EXP && end < p->nstep && cni_step_loop_of(p, end, style) == kind) end++;
   return end;
 }
 
@@ -92,20 +100,40 @@ static bool section_reads(const section *c, int reg)
   return c->end == c->p->nstep && is_result(c->p, reg);
 }
 
-/* Must the result of a step of this section wait for a later one? */
+static bool is_exp(const section *c) { return cni_step_loop_of(c->p, c->begin, c->style) == CNI_LOOP_EXP; }
+
+/* Must the result of a step of this section wait for a later one, or is it written there in any case? */
 static bool waits(const section *c, int reg)
 {
-  section later = {c->s, c->p, c->first, c->end, c->p->nstep};
-  return c->end < c->p->nstep && section_reads(&later, reg);
+  section later = {c->s, c->p, c->style, c->first, c->end, c->p->nstep};
+  return is_exp(c) || (c->end < c->p->nstep && section_reads(&later, reg));
 }
 
 static const char *type_of(const section *c, int reg) { return cni_steps_types[c->p->class[reg]]; }
 
 /* ---- text ---- */
 
+/* A step that is a call, and, where it is the last one, the loop that stores results. */
+static void put_exp(cn_text *t, const section *c)
+{
+  const cni_program *p = c->p;
+  const int reg = c->first + c->begin, arg = p->steps[c->begin].arg[0];
+  putf(t, "  cng_exps(t%d, %c%d, n);\n", reg, arg < p->nin ? 'x' : 't', arg);
+  for (int k = 0; c->end == p->nstep && k < p->nout; k++) {
+    const int out = p->out[k];
+    const bool is_const = out >= p->nin && out < c->first;
+    putf(t, "  for (long long i = 0; i < n; i++) y%d[i] = %c%d%s;\n", k, is_const ? 'r' : out < p->nin ? 'x' : 't', out,
+         is_const ? "" : "[i]");
+  }
+}
+
 static void put_section(cn_text *t, const section *c)
 {
   const cni_program *p = c->p;
+  if (is_exp(c)) {
+    put_exp(t, c);
+    return;
+  }
   put(t, "  CN_EACH for (long long i = 0; i < n; i++) {\n");
   for (int reg = 0; reg < c->first + c->begin; reg++) {
     if ((reg >= p->nin && reg < c->first) || !section_reads(c, reg)) continue;
@@ -135,8 +163,8 @@ static void put_declarations(cn_text *t, const section *all)
     put(t, ";\n");
   }
   for (int begin = 0, end; begin < p->nstep; begin = end) {
-    end = section_end(p, begin);
-    section c = {all->s, p, all->first, begin, end};
+    end = section_end(p, begin, all->style);
+    section c = {all->s, p, all->style, all->first, begin, end};
     for (int reg = all->first + begin; reg < all->first + end; reg++)
       if (waits(&c, reg)) putf(t, "  %s t%d[%d];\n", type_of(all, reg), reg, CNI_BLOCK_MOST);
   }
@@ -144,30 +172,49 @@ static void put_declarations(cn_text *t, const section *all)
     if (cni_steps_checks(all->s, &p->steps[i], all->first + i)) putf(t, "  int bad%d = 0;\n", i);
 }
 
-static void put_function(cn_text *t, const cn_source *s)
+static void put_function(cn_text *t, const cn_source *s, unsigned style)
 {
   const cni_program *p = s->program;
-  section all = {s, p, p->nin + p->nconst, 0, p->nstep};
+  section all = {s, p, style, p->nin + p->nconst, 0, p->nstep};
   char name[CNI_BLOCK_NAME];
   cni_block_name(name, p);
   putf(t, "int %s(void *const *y, const void *const *x, long long n)\n{\n", name);
   put_declarations(t, &all);
   for (int begin = 0, end; begin < p->nstep; begin = end) {
-    end = section_end(p, begin);
-    put_section(t, &(section){s, p, all.first, begin, end});
+    end = section_end(p, begin, style);
+    put_section(t, &(section){s, p, style, all.first, begin, end});
   }
   for (int i = 0; i < p->nstep; i++)
     if (cni_steps_checks(s, &p->steps[i], all.first + i)) putf(t, "  if (bad%d) return %d;\n", i, i + 1);
   put(t, "  return 0;\n}\n");
 }
 
-char *cni_blocks_text(const cni_program *const *programs, size_t n, size_t *size)
+static bool has_exp(const cni_program *p, unsigned style)
+{
+  for (int i = 0; i < p->nstep; i++)
+    if (cni_step_loop_of(p, i, style) == CNI_LOOP_EXP) return true;
+  return false;
+}
+
+/* Exponentials of a block, as the kernels for AVX-512 compute them. */
+static void put_exps(cn_text *t)
+{
+  put(t, "#include <immintrin.h>\n");
+  for (const cni_embedded *e = cni_embedded_texts; e->name; e++)
+    if (!strcmp(e->name, CNI_EMBEDDED_EXP16)) put(t, e->text);
+  put(t, "static void cng_exps(float *y, const float *x, long long n)\n{\n  long long i = 0;\n"
+         "  for (; i + 16 <= n; i += 16) _mm512_storeu_ps(y + i, cni_exp16(_mm512_loadu_ps(x + i)));\n"
+         "  const __mmask16 rest = (__mmask16)((1u << (n - i)) - 1);\n"
+         "  _mm512_mask_storeu_ps(y + i, rest, cni_exp16(_mm512_maskz_loadu_ps(rest, x + i)));\n}\n");
+}
+
+char *cni_blocks_text(const cni_program *const *programs, size_t n, unsigned style, size_t *size)
 {
   cn_text t = {0};
   cni_steps_made made = {{{false}}};
-  bool maths = false;
+  bool maths = false, exps = false;
   if (cni_grow((void **)&t.s, &t.cap, FIRST_ROOM, 1)) return NULL;
-  for (size_t i = 0; i < n; i++) maths |= cni_steps_needs_maths(programs[i]);
+  for (size_t i = 0; i < n; i++) maths |= cni_steps_needs_maths(programs[i]), exps |= has_exp(programs[i], style);
   cni_steps_head(&t, &(cn_source){.lang = CN_LANG_C}, maths);
   put(&t, "#if defined(__clang__)\n#define CN_EACH _Pragma(\"clang loop vectorize(assume_safety)\")\n"
           "#else\n#define CN_EACH _Pragma(\"GCC ivdep\")\n#endif\n");
@@ -175,11 +222,12 @@ char *cni_blocks_text(const cni_program *const *programs, size_t n, size_t *size
           "typedef struct cn_rows { void *const *y; const void *const *x; const long long *step; char *room;\n"
           "long long pitch; void (*const *fold)(cn_wide *, const void *, int64_t, int64_t, int64_t);\n"
           "long long rows, count; } cn_rows;\n");
+  if (exps) put_exps(&t);
   for (size_t i = 0; i < n; i++) {
     cn_source s = {.lang = CN_LANG_C, .program = programs[i]};
     cni_steps_primitives(&t, &s, &made);
-    if (programs[i]->row_dims) cni_rows_text(&t, &s);
-    else put_function(&t, &s);
+    if (programs[i]->row_dims) cni_rows_text(&t, &s, style);
+    else put_function(&t, &s, style);
   }
   if (t.failed) {
     cn_text_free(&t);

@@ -12,6 +12,7 @@ typedef struct cni_embedded {
   const char *text; /* without include lines */
 } cni_embedded;
 
+#define CNI_EMBEDDED_EXP16 "backends/cpu/pointwise/avx512/exp16.h" /* for texts that ask for it alone */
 extern const cni_embedded cni_embedded_texts[]; /* ends with name NULL */
 
 #endif

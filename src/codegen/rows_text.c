@@ -14,14 +14,15 @@ typedef struct writing {
   const cn_source *s;
   const cni_program *p;
   cn_text *t;
+  unsigned style;
   int first; /* register of the first step */
 } writing;
 
-/* Some steps over whole rows that are one loop: of a level, from one step to before another, those that branch or not.
- */
+/* Some steps over whole rows that are one loop: of a level, from one step to before another, those of a kind. */
 typedef struct loop {
   int level, begin, end;
-  bool branches;
+  enum cni_step_loop kind;
+  unsigned style;
 } loop;
 
 /* ---- what waits ---- */
@@ -42,7 +43,7 @@ static bool in_loop(const cni_program *p, const loop *l, int step)
 {
   const int reg = p->nin + p->nconst + step;
   return step >= l->begin && step < l->end && !p->row[reg] && level_of(p, reg) == l->level &&
-         cni_block_branches(p, step) == l->branches;
+         cni_step_loop_of(p, step, l->style) == l->kind;
 }
 
 /* The next loop behind *l; false: there is none. */
@@ -51,9 +52,10 @@ static bool next_loop(const cni_program *p, loop *l)
   const int first = p->nin + p->nconst;
   for (int begin = l->end; begin < p->nstep; begin++) {
     if (p->row[first + begin] || level_of(p, first + begin) != l->level) continue;
-    *l = (loop){l->level, begin, p->nstep, cni_block_branches(p, begin)};
-    for (int i = begin; i < p->nstep; i++)
-      if (!p->row[first + i] && level_of(p, first + i) == l->level && cni_block_branches(p, i) != l->branches) {
+    *l = (loop){l->level, begin, p->nstep, cni_step_loop_of(p, begin, l->style), l->style};
+    if (l->kind == CNI_LOOP_EXP) l->end = begin + 1;
+    for (int i = begin; i < l->end; i++)
+      if (!p->row[first + i] && level_of(p, first + i) == l->level && cni_step_loop_of(p, i, l->style) != l->kind) {
         l->end = i;
         break;
       }
@@ -63,9 +65,9 @@ static bool next_loop(const cni_program *p, loop *l)
 }
 
 /* The loop that makes the result of a step over whole rows. */
-static loop loop_of(const cni_program *p, int step)
+static loop loop_of(const cni_program *p, int step, unsigned style)
 {
-  loop l = {.level = level_of(p, p->nin + p->nconst + step)};
+  loop l = {.level = level_of(p, p->nin + p->nconst + step), .style = style};
   while (next_loop(p, &l) && !in_loop(p, &l, step)) {}
   return l;
 }
@@ -84,27 +86,27 @@ static int result_of(const cni_program *p, int reg)
   return -1;
 }
 
-/* Is a step's result, of whole rows, read outside of its loop? */
-static bool waits(const cni_program *p, int step)
+/* Is a step's result, of whole rows, read outside of its loop, or no loop's? */
+static bool waits(const cni_program *p, int step, unsigned style)
 {
-  const loop own = loop_of(p, step);
+  const loop own = loop_of(p, step, style);
   const int reg = p->nin + p->nconst + step;
   for (int i = step + 1; i < p->nstep; i++)
     if (reads(&p->steps[i], reg) && !in_loop(p, &own, i)) return true;
-  return false;
+  return own.kind == CNI_LOOP_EXP;
 }
 
 /* Does it need a buffer for that? */
-static bool needs_buffer(const cni_program *p, int step)
+static bool needs_buffer(const cni_program *p, int step, unsigned style)
 {
   const int reg = p->nin + p->nconst + step;
-  return !p->row[reg] && result_of(p, reg) < 0 && waits(p, step);
+  return !p->row[reg] && result_of(p, reg) < 0 && waits(p, step, style);
 }
 
-int cni_rows_waiting(const cni_program *p)
+int cni_rows_waiting(const cni_program *p, unsigned style)
 {
   int n = 0;
-  for (int i = 0; i < p->nstep; i++) n += needs_buffer(p, i);
+  for (int i = 0; i < p->nstep; i++) n += needs_buffer(p, i, style);
   return n;
 }
 
@@ -140,7 +142,7 @@ static void put_places(const writing *w)
          p->row[reg] ? "" : " * n");
   }
   for (int i = 0; i < p->nstep; i++)
-    if (needs_buffer(p, i))
+    if (needs_buffer(p, i, w->style))
       putf(w->t, "  %s *const t%d = (%s *)(c->room + %d * c->pitch);\n", type_of(w, w->first + i), w->first + i,
            type_of(w, w->first + i), room++);
 }
@@ -192,16 +194,33 @@ static void put_loads(const writing *w, const loop *l)
   }
 }
 
+/* A step that is a call. */
+static void put_exp(const writing *w, int step)
+{
+  const int reg = w->first + step, first = result_of(w->p, reg);
+  put(w->t, "  cng_exps(");
+  put_place(w, reg);
+  put(w->t, ", ");
+  put_place(w, w->p->steps[step].arg[0]);
+  put(w->t, ", n);\n");
+  for (int k = first + 1; first >= 0 && k < w->p->nout; k++)
+    if (w->p->out[k] == reg) putf(w->t, "  for (long long i = 0; i < n; i++) y%d[i] = y%d[i];\n", k, first);
+}
+
 static void put_loop(const writing *w, const loop *l)
 {
   const cni_program *p = w->p;
+  if (l->kind == CNI_LOOP_EXP) {
+    put_exp(w, l->begin);
+    return;
+  }
   put(w->t, "  CN_EACH for (long long i = 0; i < n; i++) {\n");
   put_loads(w, l);
   for (int i = l->begin; i < l->end; i++) {
     if (!in_loop(p, l, i)) continue;
     put_check(w, i);
     cni_steps_step(w->t, w->s, &p->steps[i], w->first + i);
-    if (needs_buffer(p, i)) putf(w->t, "  t%d[i] = r%d;\n", w->first + i, w->first + i);
+    if (needs_buffer(p, i, w->style)) putf(w->t, "  t%d[i] = r%d;\n", w->first + i, w->first + i);
     for (int k = 0; k < p->nout; k++)
       if (p->out[k] == w->first + i) putf(w->t, "  y%d[i] = r%d;\n", k, w->first + i);
   }
@@ -220,10 +239,10 @@ static void put_results(const writing *w)
   }
 }
 
-void cni_rows_text(cn_text *t, const cn_source *s)
+void cni_rows_text(cn_text *t, const cn_source *s, unsigned style)
 {
   const cni_program *p = s->program;
-  const writing w = {s, p, t, p->nin + p->nconst};
+  const writing w = {s, p, t, style, p->nin + p->nconst};
   const int most = levels(p);
   char name[CNI_BLOCK_NAME];
   cni_block_name(name, p);
@@ -232,7 +251,7 @@ void cni_rows_text(cn_text *t, const cn_source *s)
   put(t, "  for (long long row = 0; row < c->rows; row++) {\n");
   put_places(&w);
   for (int level = 0; level < most; level++) {
-    loop l = {.level = level};
+    loop l = {.level = level, .style = style};
     for (int i = 0; i < p->nstep; i++)
       if (p->row[w.first + i] && level_of(p, w.first + i) == level) put_value(&w, i);
     while (next_loop(p, &l)) put_loop(&w, &l);

@@ -66,6 +66,7 @@ void cni_steps_head(cn_text *t, const cn_source *s, bool maths)
     bool own = !strcmp(e->name, "codegen/device.cuh");
     bool base = !strcmp(e->name, "base/convert.h") || !strcmp(e->name, "base/maths.h");
     if (s->fast && !strcmp(e->name, "ops/pointwise_fn.h")) put(t, cuda_fast); /* before their use there */
+    if (!strcmp(e->name, CNI_EMBEDDED_EXP16)) continue;
     if (own ? cuda : maths || base) put(t, e->text);
   }
   if (cuda) put(t, cuda_halves);

@@ -152,7 +152,7 @@ static void every_primitive(void **state)
 
 /* ---- types, shapes, results ---- */
 
-enum { OPERANDS = 3, RESULTS = 4, CASES = 24 };
+enum { OPERANDS = 3, RESULTS = 5, CASES = 24 };
 
 /* A call of the op "pointwise" whose results before and after its program has code are to be the same. */
 typedef struct one_case {
@@ -226,6 +226,9 @@ static void results(void **state)
        {x, y},
        {NULL}},
       {"float32:f32||digamma:f32 0;lgamma:f32 1|2:float32,1:float32", {x}, {NULL}},
+      {"float32:f32|2:f32|mul:f32 0 1;exp:f32 2;exp:f32 3|4:float32,0:float32,4:float16,2:float32,1:float32",
+       {x},
+       {NULL}},
       {"float64:f64,float32:f32||sin:f64 0;cos:f64 2;to:f32 3;hypot:f32 4 1;mul:f32 5 "
        "1|6:float32,3:float64,2:float16",
        {cn_mul(cn_cast(x, CN_F64), cn_num(1e7)), y},

@@ -20,6 +20,16 @@ static inline int cni_jit_level(void)
   return level < CNI_PROGRAM_CODES ? level : CNI_PROGRAM_CODES - 1;
 }
 
+/* How texts for it are written. */
+static inline unsigned cni_jit_style(int level)
+{
+#ifdef __x86_64__
+  return level == CNI_ISA_AVX512 ? CNI_STYLE_EXP16 : 0;
+#else
+  return (unsigned)(level * 0);
+#endif
+}
+
 extern const char cni_jit_asked; /* its address in place of code: there is none, and nobody need ask again */
 
 /* The code of a program for the instruction set in use; NULL: there is none so far. */

@@ -227,7 +227,7 @@ bool cni_jit_make(const cni_program *const *programs, size_t n, int level)
   unit u = {.programs = programs, .n = n, .level = level, .compiler = find_compiler()};
   char cache[PATH];
   size_t size;
-  char *text = u.compiler ? cni_blocks_text(programs, n, &size) : NULL;
+  char *text = u.compiler ? cni_blocks_text(programs, n, cni_jit_style(level), &size) : NULL;
   if (!text) return false;
   u.cached = cni_os_cache_is_own(cache, sizeof cache);
   if (!u.cached) say("the cache is off, or its folder is not the user's alone: code is not kept", "");

@@ -281,7 +281,8 @@ static bool open_room(room *m, const job *j)
 {
   const cni_program *p = j->p;
   const size_t nconst = j->code ? 0 : (size_t)p->nconst;
-  const size_t nslots = j->code ? (size_t)cni_rows_waiting(p) : (size_t)p->nslots, nin = (size_t)p->nin;
+  const int waiting = j->code ? cni_rows_waiting(p, cni_jit_style(cni_jit_level())) : p->nslots;
+  const size_t nslots = (size_t)waiting, nin = (size_t)p->nin;
   const size_t registers = nin + (size_t)p->nconst + (size_t)p->nstep;
   const size_t buffers = nin + nconst + nslots + OPERANDS + (j->code ? (size_t)p->nout : 0);
   m->bytes = buffers * j->pitch + registers * sizeof *m->value + nin * (sizeof *m->step + sizeof *m->held);
