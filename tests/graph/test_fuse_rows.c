@@ -104,7 +104,7 @@ static int soft_max(cn_tensor **out, cn_tensor *const *in, void *payload)
 static void test_norms(void **state)
 {
   (void)state;
-  static const int64_t sizes[][2] = {{1, 2}, {3, 5}, {64, 64}, {40, 300}, {33, 1500}, {10, 8000}, {500, 1000}};
+  static const int64_t sizes[][2] = {{1, 128}, {3, 131}, {40, 300}, {33, 1500}, {10, 8000}, {500, 1000}};
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
     cn_tensor *in[] = {cn_randn(CN_SHAPE(sizes[i][0], sizes[i][1])), cn_randn(CN_SHAPE(sizes[i][1]))};
     check(rms_norm, 1, in, 2, 1, 1);
@@ -148,7 +148,7 @@ static int backward_of_soft_max(cn_tensor **out, cn_tensor *const *in, void *pay
 static void test_gradients(void **state)
 {
   (void)state;
-  static const int64_t sizes[][2] = {{3, 5}, {64, 64}, {120, 700}};
+  static const int64_t sizes[][2] = {{3, 150}, {128, 128}, {120, 700}};
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
     cn_tensor *in[] = {cn_randn(CN_SHAPE(sizes[i][0], sizes[i][1])), cn_randn(CN_SHAPE(sizes[i][1])),
                        cn_randn(CN_SHAPE(sizes[i][0], sizes[i][1]))};
@@ -220,9 +220,9 @@ static void test_extremes(void **state)
 {
   (void)state;
   static const float odd[] = {0.0f, -0.0f, INFINITY, -INFINITY, NAN, -1e-45f};
-  cn_tensor *x = cn_zeros(CN_SHAPE(50, 77));
+  cn_tensor *x = cn_zeros(CN_SHAPE(50, 177));
   float *at = cn_desc_of(x)->data;
-  for (int i = 0; i < 50 * 77; i++) at[i] = i / 77 < 40 ? odd[(i * 7 + i / 77) % (1 + i / 77 % 6)] : odd[i % 2];
+  for (int i = 0; i < 50 * 177; i++) at[i] = i / 177 < 40 ? odd[(i * 7 + i / 177) % (1 + i / 177 % 6)] : odd[i % 2];
   check(extremes, 4, &x, 1, -1, -1);
 }
 
@@ -283,13 +283,15 @@ static int around(cn_tensor **out, cn_tensor *const *in, void *payload)
 static void test_apart(void **state)
 {
   (void)state;
-  cn_tensor *in[] = {cn_randn(CN_SHAPE(96, 96)), cn_randn(CN_SHAPE(96))};
+  cn_tensor *in[] = {cn_randn(CN_SHAPE(150, 150)), cn_randn(CN_SHAPE(150))};
   check(columns, 1, in, 2, -1, 3);
   check(crossed, 1, in, 1, 1, 3); /* the sum with what it is of, its shape, and the product */
   check(weighted, 1, in, 2, 1, 2);
   check(around, 1, in, 1, -1, -1);
   cn_tensor *longer[] = {cn_randn(CN_SHAPE(3, 20000)), cn_randn(CN_SHAPE(20000))};
   check(rms_norm, 1, longer, 2, 1, 5); /* rows that are no longer in the caches when they are read again */
+  cn_tensor *shorter[] = {cn_randn(CN_SHAPE(300, 64)), cn_randn(CN_SHAPE(64))};
+  check(rms_norm, 1, shorter, 2, 1, 5);
 }
 
 /* ---- programs ---- */

@@ -18,6 +18,9 @@
 #include "tensor/tensor.h"
 
 enum { PANEL = CNI_PW_WIDE, SOME = 128, OPERANDS = 3 };
+/* Elements from which a row by itself keeps the processor busy while its reductions are waited for: code takes one row
+ * after the other, steps take those of a panel together. */
+enum { CODE_LEAST = 512 };
 
 /* Dims that count rows, or those of a row: an operand's bytes from one element to the next. */
 typedef struct steps {
@@ -131,6 +134,20 @@ static void load_input(const job *j, const room *m, int i, int64_t at, int64_t r
   } else m->value[i] = load_rows(j, in, at, rows, to, raw);
 }
 
+/* ---- results ---- */
+
+/* Result k from row `at` on. */
+static char *result_at(const job *j, int k, int64_t at)
+{
+  const cn_desc *d = cn_desc_of(j->c->out[k]);
+  return (char *)d->data + (size_t)(j->p->row[j->p->out[k]] ? at : at * j->count) * cni_dtype_size(d->dtype);
+}
+
+static bool is_natural(const job *j, int k)
+{
+  return cn_desc_of(j->c->out[k])->dtype == cni_compute_dtype((enum cni_compute)j->p->class[j->p->out[k]]);
+}
+
 /* ---- steps over a panel ---- */
 
 static enum cni_reduce_kind kind_of(int prim)
@@ -194,11 +211,43 @@ static const void *operand(const job *j, const room *m, const cni_step *s, int k
   return to;
 }
 
+/* The loop of a step over whole rows whose operand `one` is one value for each of them, and the other is not; NULL:
+ * there is none. */
+static cni_pw_loop loop_with_one(const job *j, const cni_step *s, int *one)
+{
+  *one = s->prim < CNI_PRIM_COUNT && j->p->row[s->arg[1]];
+  if (s->class != CNI_C_F32 || cni_step_arity(s) != 2 || j->p->row[s->arg[0]] == j->p->row[s->arg[1]]) return NULL;
+  for (int i = 0; i < CNI_PW_ONES; i++)
+    if (j->table->one[i].prim == s->prim) return j->table->one[i].loop[*one];
+  return NULL;
+}
+
+/* Such a step, row by row. What it gives may lie over the operand that it is to read again for the next row. */
+static void run_with_one(const job *j, const room *m, const cni_step *s, cni_pw_loop loop, int one, char *y,
+                         int64_t rows)
+{
+  const size_t row = (size_t)j->count * sizeof(float);
+  const char *x[2] = {m->value[s->arg[0]], m->value[s->arg[1]]};
+  x[one] = memcpy(m->operands, x[one], (size_t)rows * sizeof(float));
+  for (int64_t r = 0; r < rows; r++) {
+    loop(y, x[0], x[1], NULL, j->count);
+    y += row;
+    x[one] += sizeof(float);
+    x[!one] += row;
+  }
+}
+
 /* A step of pointwise.def, or a conversion. */
 static int run_formula(const job *j, const room *m, const cni_step *s, bool is_row, void *y, int64_t rows)
 {
   const int64_t n = is_row ? rows : rows * j->count;
   const void *x[OPERANDS] = {NULL};
+  int one;
+  cni_pw_loop loop = is_row ? NULL : loop_with_one(j, s, &one);
+  if (loop) {
+    run_with_one(j, m, s, loop, one, y, rows);
+    return CN_OK;
+  }
   for (int k = 0; k < cni_step_arity(s); k++) x[k] = is_row ? m->value[s->arg[k]] : operand(j, m, s, k, rows);
   if (s->prim == CNI_PW_convert) convert(j->p, s, y, x[0], n);
   else if (s->class >= CNI_C_I64 && cni_prim_divides(s->prim) && cni_pw_has_zero(x[1], n))
@@ -207,13 +256,16 @@ static int run_formula(const job *j, const room *m, const cni_step *s, bool is_r
   return CN_OK;
 }
 
-static int run_steps(const job *j, const room *m, int64_t rows)
+/* Steps write results where they are wanted, if their type is right as it is. */
+static int run_steps(const job *j, const room *m, int64_t at, int64_t rows)
 {
   const cni_program *p = j->p;
   const int first = p->nin + p->nconst;
   for (int i = 0; i < p->nstep; i++) {
     const cni_step *s = &p->steps[i];
     char *y = m->slots + (size_t)p->slot[i] * j->pitch;
+    for (int k = 0; k < p->nout; k++)
+      if (p->out[k] == first + i && is_natural(j, k)) y = result_at(j, k, at);
     int status = CN_OK;
     if (s->prim == CNI_PW_row_first) take_first(m, s, y, rows);
     else if (cni_step_is_row(s)) reduce(j, s, y, m->value[s->arg[0]], rows);
@@ -224,25 +276,14 @@ static int run_steps(const job *j, const room *m, int64_t rows)
   return CN_OK;
 }
 
-/* ---- results ---- */
-
-/* Result k from row `at` on. */
-static char *result_at(const job *j, int k, int64_t at)
-{
-  const cn_desc *d = cn_desc_of(j->c->out[k]);
-  return (char *)d->data + (size_t)(j->p->row[j->p->out[k]] ? at : at * j->count) * cni_dtype_size(d->dtype);
-}
-
-static bool is_natural(const job *j, int k)
-{
-  return cn_desc_of(j->c->out[k])->dtype == cni_compute_dtype((enum cni_compute)j->p->class[j->p->out[k]]);
-}
+/* ---- what is done with a panel ---- */
 
 static void store(const job *j, int k, int64_t at, int64_t rows, const void *value)
 {
   const int reg = j->p->out[k], compute = cni_compute_dtype((enum cni_compute)j->p->class[reg]);
   const size_t n = (size_t)(j->p->row[reg] ? rows : rows * j->count);
   char *to = result_at(j, k, at);
+  if (to == value) return;
   if (is_natural(j, k)) memcpy(to, value, n * register_size(j, reg));
   else cni_cast_find(compute, cn_desc_of(j->c->out[k])->dtype)(to, value, n);
 }
@@ -270,7 +311,7 @@ static int run_panel(const job *j, const room *m, int64_t at, int64_t rows)
   const cni_program *p = j->p;
   for (int i = 0; i < p->nin; i++) load_input(j, m, i, at, rows);
   if (j->code) return run_code(j, m, at, rows);
-  int status = run_steps(j, m, rows);
+  int status = run_steps(j, m, at, rows);
   for (int k = 0; k < p->nout && !status; k++) store(j, k, at, rows, m->value[p->out[k]]);
   return status;
 }
@@ -349,13 +390,13 @@ static void find_shape(job *j)
   for (int k = 0; k < j->nalong; k++) j->count *= j->along[k] = shape[j->nlead + k];
 }
 
-/* As reduce.c cuts this reduction. Code takes rows whole. */
+/* As reduce.c cuts this reduction. Code takes rows whole, and long ones. */
 static void find_split(job *j)
 {
   cni_reduction r = {.nk = j->rows > 1, .nr = 1, .ksize = {j->rows}, .kin = {j->count}, .rsize = {j->count}, .rin = {1},
                      .outputs = j->rows, .count = j->count};
   cni_split_make(&j->split, &r, CNI_REDUCE_LOAD, CNI_REDUCE_ALIGN);
-  if (j->split.pieces > 1) j->code = NULL;
+  if (j->split.pieces > 1 || j->count < CODE_LEAST) j->code = NULL;
 }
 
 static void describe(job *j, int i)
