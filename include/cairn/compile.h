@@ -62,6 +62,9 @@ typedef struct cn_compile_opts {
   /* A function with sizes that depend on data is captured at several: do two of its notes say the same? NULL: only
    * where they are the same pointer. */
   bool (*note_same)(const void *a, const void *b);
+  /* Results, and gradients, may be rounded otherwise than the function's: cn_graph_optimise_fast, cn_graph_join
+   * (ext/graph.h). CAIRN_COMPILE=exact and check say otherwise. */
+  bool fast;
 } cn_compile_opts;
 
 CN_API CN_MUST_USE cn_compiled *cn_compile_with(cn_compile_fn fn, const cn_compile_opts *opts); /* owned */

@@ -132,6 +132,10 @@ CN_API int cn_graph_remove_dead(cn_graph *graph);     /* drops nodes that nothin
 /* Computes what is constant once, and nothing twice or for nothing; results stay the same to the bit. Returns how many
  * changes that took. CAIRN_VERBOSE=graph says which. The passes, and how to add rewrites: ext/graph.h. */
 CN_API int cn_graph_optimise(cn_graph *graph);
+/* The same, and what changes how results, and gradients of a replay, are rounded: sums, quotients and powers that cost
+ * less or lose less, and ops for what was made of simpler ones (a softmax, a layer norm, attention). docs/COMPILE.md
+ * has the list. */
+CN_API int cn_graph_optimise_fast(cn_graph *graph);
 
 CN_END_DECLS
 #endif

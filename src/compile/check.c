@@ -206,7 +206,7 @@ int cni_check_capture(const cni_check *k)
 {
   bool retry;
   cni_by_value known = k->known;
-  cni_executable *now = cni_executable_new(k->fn, k->call, &k->p->notes, &known, &retry);
+  cni_executable *now = cni_executable_new(k->fn, k->call, &k->p->notes, false, &known, &retry);
   int status = now ? CN_OK : cn_err();
   if (!now && retry) {
     cn_err_clear();

@@ -166,11 +166,11 @@ static cni_executable *capture(cn_compiled *c, const cn_compile_call *call, cn_k
   cni_by_value known = by_value(c), first = known;
   const cni_notes notes = {c->opts.note_free, c->opts.note_same};
   bool retry;
-  cni_executable *p = cni_executable_new(c->fn, call, &notes, &known, &retry);
+  cni_executable *p = cni_executable_new(c->fn, call, &notes, c->opts.fast, &known, &retry);
   while (!p && retry) {
     cn_err_clear();
     if (read_again(c, call, key, &known)) return NULL;
-    p = cni_executable_new(c->fn, call, &notes, &known, &retry);
+    p = cni_executable_new(c->fn, call, &notes, c->opts.fast, &known, &retry);
   }
   bool in_vain = p && p->why_eager && known.numbers && !first.numbers; /* it was not the numbers */
   known.numbers = first.numbers;

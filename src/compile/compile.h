@@ -98,10 +98,10 @@ typedef struct cni_executable {
   pthread_mutex_t lock;
 } cni_executable;
 
-/* Captures a call. Owned; NULL with the error set when there is no memory or the function failed by itself; a function
- * that cannot be captured gives a program that says why. *retry: more of the inputs must be known, *known says which:
- * read the key again. */
-cni_executable *cni_executable_new(cn_compile_fn fn, const cn_compile_call *call, const cni_notes *notes,
+/* Captures a call. fast: it may be rounded otherwise. Owned; NULL with the error set when there is no memory or the
+ * function failed by itself; a function that cannot be captured gives a program that says why. *retry: more of the
+ * inputs must be known, *known says which: read the key again. */
+cni_executable *cni_executable_new(cn_compile_fn fn, const cn_compile_call *call, const cni_notes *notes, bool fast,
                                    cni_by_value *known, bool *retry);
 /* What the call computes, before anything was made simpler. Owned; NULL with the error set. */
 cn_graph *cni_capture_plain(cn_compile_fn fn, const cn_compile_call *call, const cni_notes *notes, cni_by_value known);

@@ -10,6 +10,7 @@
 
 #include "autograd/autograd.h"
 #include "compile.h"
+#include "graph/lower.h"
 #include "graph/passes/passes.h"
 #include "graph/plan.h"
 #include "graph/probe.h"
@@ -95,14 +96,16 @@ static bool several_carry(const cni_executable *p)
   return n > 1;
 }
 
-/* The last step: from now on graphs are only run. CAIRN_COMPILE=exact rounds halves between ops as eager does. */
-static int fuse(cni_executable *p)
+/* The last step: from now on graphs are only run. CAIRN_COMPILE=exact rounds halves between ops as eager does.
+ * Weights of a program with a backward pass change from run to run. */
+static int fuse(cni_executable *p, bool fast)
 {
   bool exact = cni_compile_exact(), checked = cni_compile_setting() == CNI_COMPILE_CHECK;
   for (int i = 0; i < 2; i++) {
     cn_graph *g = i ? p->backward : p->forward;
     bool asked = checked || (!i && p->backward) || (i && several_carry(p));
     if (g && asked && !(p->single[i] = cn_graph_copy(g))) return cn_err();
+    if (fast && g && !p->backward && cn_graph_join(g) < 0) return cn_err();
     int carried = g && !p->backward ? cni_carry_casts(g, exact) : 0;
     int groups = carried < 0 ? carried : g ? cn_graph_fuse(g, exact) : 0;
     if (groups < 0) return groups;
@@ -515,24 +518,46 @@ static bool numbers_read(cni_by_value *known, const cn_compile_call *call)
   return true;
 }
 
+/* The graph made simple where it may be rounded otherwise: calls that were recognised are taken apart again, so that
+ * their parts can become one with others. */
+static int optimise_fast(cn_graph **whole)
+{
+  cn_graph *g = *whole;
+  if (cn_graph_optimise_fast(g) < 0) return cn_err();
+  if (g->nsizes || !cni_has_calls(g)) return CN_OK; /* plans do it, for their sizes */
+  int status = cni_types_fill(&g->types, g);
+  size_t bytes = (g->ninputs + 1) * sizeof(cn_tensor *);
+  cn_tensor **in = status ? NULL : cni_alloc(bytes);
+  if (!in) return status ? status : CN_ERR_MEMORY;
+  for (size_t i = 0; i < g->ninputs; i++) in[i] = g->types.v[g->inputs[i]].handle;
+  cn_graph *parts = cni_graph_lower(g, in, NULL);
+  cni_free(in, bytes);
+  if (!parts) return cn_err();
+  cn_graph_free(g);
+  *whole = parts;
+  return cn_graph_optimise(parts) < 0 ? cn_err() : CN_OK;
+}
+
 /* Everything behind the capture: the graph made simple, cut, and its nodes grouped. It is taken over. */
-static int make_program(cni_executable *p, cn_graph *whole)
+static int make_program(cni_executable *p, cn_graph *whole, bool fast)
 {
   p->depends = whole->depends;
   whole->depends = (cni_gdepends){0};
+  fast = fast && !cni_compile_exact();
+  int status = fast ? optimise_fast(&whole) : cn_graph_optimise(whole) < 0 ? cn_err() : CN_OK;
   p->forward = whole;
-  if (cn_graph_optimise(whole) < 0) return cn_err();
+  if (status) return status;
   if (p->carries) {
     p->forward = NULL;
-    int status = cni_executable_split(p, whole);
+    status = cni_executable_split(p, whole);
     cn_graph_free(whole);
     if (status) return status;
   }
-  return fuse(p);
+  return fuse(p, fast);
 }
 
 cni_executable *cni_executable_new(cn_compile_fn fn, const cn_compile_call *call, const cni_notes *notes,
-                                   cni_by_value *known, bool *retry)
+                                   bool fast, cni_by_value *known, bool *retry)
 {
   capturing c = {.p = new_executable(notes), .known = *known};
   *retry = false;
@@ -551,5 +576,5 @@ cni_executable *cni_executable_new(cn_compile_fn fn, const cn_compile_call *call
   }
   if (!whole && !*retry) *retry = numbers_read(known, call);
   if (!whole) return give_up(c.p, *retry);
-  return make_program(c.p, whole) ? give_up(c.p, false) : c.p;
+  return make_program(c.p, whole, fast) ? give_up(c.p, false) : c.p;
 }

@@ -146,6 +146,7 @@ cn_graph *cn_graph_copy(const cn_graph *g)
   if (!status) status = copy_states(to, g);
   if (!status) status = copy_scopes(to, g);
   if (!status) status = copy_lists(to, g);
+  if (!status) status = cni_weights_copy(to, g);
   if (!status) return to;
   cn_graph_free(to);
   return NULL;

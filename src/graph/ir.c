@@ -181,6 +181,7 @@ void cn_graph_free(cn_graph *g)
   if (!g) return;
   cni_depends_free(&g->depends);
   cni_graph_changed(g);
+  cni_weights_free(g->weights);
   cni_types_free(&g->types);
   for (size_t i = 0; i < g->nvalues; i++) cni_tensor_release(g->values[i].tensor);
   for (size_t i = 0; i < g->nnodes; i++) cni_gnode_free(&g->nodes[i]);

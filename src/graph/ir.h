@@ -188,6 +188,7 @@ struct cn_graph {
   struct cni_plan *plan; /* plan.c: of the last sizes; NULL: none yet */
   struct cni_prepared_store *prepared; /* what kernels made of its weights, for all plans; NULL: none yet */
   struct cni_segments *segments; /* segments.c: where a size is defined by a node; NULL: not cut yet */
+  struct cni_weights *weights; /* passes/weights.c: states that follow from others; NULL: there are none */
   size_t ninner; /* so many of the last inputs are values of a graph that this is a part of (segments.c): of any sizes
                   * and memory order */
   pthread_mutex_t lock;  /* of plans and uses: several threads may run a graph */
@@ -257,6 +258,11 @@ int cni_capture_infer(cn_call *c); /* ... where only the results' types are aske
 int cni_carried_refresh(const cn_graph *g);
 void cni_carried_written(const cn_graph *g); /* a run has written both */
 void cni_carried_free(cni_carried *c);
+
+/* ---- passes/weights.c ---- */
+int cni_weights_refresh(const cn_graph *g); /* makes those states anew whose weights were written to */
+int cni_weights_copy(cn_graph *to, const cn_graph *g); /* `to`, a copy, has its own */
+void cni_weights_free(struct cni_weights *w);
 
 /* ---- uses.c ---- */
 void cni_uses_free(struct cni_uses *uses);

@@ -79,11 +79,12 @@ static int build(const cn_match *m, int term)
 
 /* ---- applying ---- */
 
-/* Has the device a kernel for what takes the pattern's place? Formulas become part of programs. */
+/* Has the device a kernel for what takes the pattern's place? Formulas become part of programs, composite ops are what
+ * they are made of. */
 static bool is_fast(const cni_pattern *p, cn_device device)
 {
   const cni_opinfo *op = p->term[p->replacement].op;
-  return !op || op->row->pointwise || cni_has_kernels(op, device);
+  return !op || op->row->pointwise || cni_is_composite(op->row) || cni_has_kernels(op, device);
 }
 
 /* Does the pattern fit what this value is made of, at any size it may have? */

@@ -432,6 +432,7 @@ static int run_all(running *r, const cn_graph *g, cn_tensor **outputs)
   st->no_grad = true;
   st->modes = 0;
   status = cni_carried_refresh(g);
+  if (!status) status = cni_weights_refresh(g);
   if (!status) status = run_either_way(r, outputs);
   if (!status) cni_carried_written(g);
   if (r->plan->writes) pthread_mutex_unlock(&r->plan->turn);

@@ -29,7 +29,7 @@ __all__ = ["allow_in_graph", "assume_constant_result", "compile", "cudagraph_mar
 
 _Code = TypeVar("_Code", bound=Callable[..., Any])
 _Result = TypeVar("_Result")
-_MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
+_MODES = ("default", "fast", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 _BACKENDS = ("inductor", "cairn", "cudagraphs")
 _MOST_KEYS = 256  # that are remembered, more than a function has programs
 
@@ -220,16 +220,16 @@ _all: weakref.WeakSet[_Compiled] = weakref.WeakSet()
 class _Compiled:
     """A function with its programs."""
 
-    def __init__(self, fn: Callable[..., Any], fullgraph: bool) -> None:
+    def __init__(self, fn: Callable[..., Any], fullgraph: bool, fast: bool) -> None:
         functools.update_wrapper(self, fn)
         self._torchdynamo_orig_callable = fn
-        self._fn, self._fullgraph = fn, fullgraph
+        self._fn, self._fullgraph, self._fast = fn, fullgraph, fast
         self._reset()
         _all.add(self)
 
     def _reset(self) -> None:
         name = getattr(self._fn, "__qualname__", None) or type(self._fn).__name__
-        self._programs = _C.CompiledBase(name, self._fullgraph)
+        self._programs = _C.CompiledBase(name, self._fullgraph, self._fast)
         self._numbers: dict[Any, int] = {}
         self._last = 0  # number that was given
         self._watched = referred(self._fn)
@@ -383,7 +383,7 @@ class _Compiled:
 
     def __reduce__(self) -> Any:
         """Copies and files have the function; programs are made anew."""
-        return _Compiled, (self._fn, self._fullgraph)
+        return _Compiled, (self._fn, self._fullgraph, self._fast)
 
     def __get__(self, owner: Any, kind: Any = None) -> Any:
         """A method: bound, and compiled for each object, which keeps it."""
@@ -392,7 +392,7 @@ class _Compiled:
         methods = getattr(owner, "__dict__", {}).setdefault("_compiled_methods", {})
         name = self._fn.__qualname__
         if name not in methods:
-            methods[name] = _Compiled(self._fn.__get__(owner, kind), self._fullgraph)
+            methods[name] = _Compiled(self._fn.__get__(owner, kind), self._fullgraph, self._fast)
         return methods[name]
 
     def _explained(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
@@ -403,11 +403,11 @@ class OptimizedModule(nn.Module):
     """A module whose calls are compiled. It has the attributes of the module, which is its child `_orig_mod`."""
     _orig_mod: nn.Module
 
-    def __init__(self, module: nn.Module, fullgraph: bool) -> None:
+    def __init__(self, module: nn.Module, fullgraph: bool, fast: bool) -> None:
         super().__init__()
         self._orig_mod = module
         self.training = module.training
-        object.__setattr__(self, "_compiled", _Compiled(module, fullgraph))
+        object.__setattr__(self, "_compiled", _Compiled(module, fullgraph, fast))
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         return self._compiled(*args, **kwargs)
@@ -434,7 +434,8 @@ def compile(model: Any = None, *, fullgraph: bool = False, dynamic: bool | None 
             mode: str | None = None, options: dict[str, Any] | None = None, disable: bool = False) -> Any:
     """The function or module, captured at its first call of each kind and run as a graph later. Without one,
     compile(mode=...) is a decorator. fullgraph: code that cannot be captured raises, instead of running as it is.
-    backend "eager": the function itself."""
+    backend "eager": the function itself. mode "fast": results may be rounded otherwise than the function's; all others
+    mean speed alone, and give its results."""
     if mode is not None and options is not None:
         raise RuntimeError("compile: mode and options were given; only one of them can be")
     if mode is not None and mode not in _MODES:
@@ -448,10 +449,11 @@ def compile(model: Any = None, *, fullgraph: bool = False, dynamic: bool | None 
         return model
     if callable(backend) or backend not in _BACKENDS:
         refused("compile", "programs are made by cairn itself; \"eager\" runs the code as it is", backend=backend)
-    only_speed("compile", mode=mode, options=options, dynamic=dynamic)
+    fast = mode == "fast"
+    only_speed("compile", mode=None if fast else mode, options=options, dynamic=dynamic)
     if isinstance(model, nn.Module):
-        return OptimizedModule(model, fullgraph)
-    return model if isinstance(model, _Compiled) else _Compiled(model, fullgraph)
+        return OptimizedModule(model, fullgraph, fast)
+    return model if isinstance(model, _Compiled) else _Compiled(model, fullgraph, fast)
 
 
 # ---- looking in ----
@@ -464,7 +466,7 @@ def stats(fn: Any = None) -> dict[str, int]:
 def explain(fn: Any, *args: Any, **kwargs: Any) -> str:
     """What runs for these arguments, as text: the graphs, or why there are none."""
     found = fn if isinstance(fn, _Compiled) else getattr(fn, "_compiled", None)
-    return (found if isinstance(found, _Compiled) else _Compiled(fn, False))._explained(args, kwargs)
+    return (found if isinstance(found, _Compiled) else _Compiled(fn, False, False))._explained(args, kwargs)
 
 
 def _compiled(fn: Any) -> _Compiled:

@@ -114,11 +114,11 @@ static void compiled_free(void *compiled) { cn_compiled_free(compiled); }
 static PyObject *compiled_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
   const char *name;
-  int fullgraph;
+  int fullgraph, fast;
   if (kwargs && PyDict_Size(kwargs)) return cnpy_fail(PyExc_TypeError, "CompiledBase takes no keywords");
-  if (!PyArg_ParseTuple(args, "sp:CompiledBase", &name, &fullgraph)) return NULL;
+  if (!PyArg_ParseTuple(args, "spp:CompiledBase", &name, &fullgraph, &fast)) return NULL;
   cn_compile_opts o = {.size = sizeof o, .fullgraph = fullgraph, .key = put_key, .note_free = note_free,
-                       .note_same = note_same, .name = name};
+                       .note_same = note_same, .name = name, .fast = fast};
   return cnpy_hold(type, cn_compile_with(run_function, &o), compiled_free);
 }
 
@@ -299,7 +299,7 @@ static PyMethodDef functions[] = {
 static PyType_Slot compiled_slots[] = {{Py_tp_new, (void *)compiled_new},
                                        {Py_tp_dealloc, (void *)compiled_dealloc},
                                        {Py_tp_methods, compiled_methods},
-                                       {Py_tp_doc, (void *)"name, fullgraph"},
+                                       {Py_tp_doc, (void *)"name, fullgraph, fast"},
                                        {0, NULL}};
 static PyType_Spec compiled_spec = {"cairn._C.CompiledBase", sizeof(cnpy_holder), 0, Py_TPFLAGS_DEFAULT,
                                     compiled_slots};

@@ -243,6 +243,10 @@ CN_API int cn_graph_lift(cn_graph *graph, bool (*wanted)(const cn_op *op, void *
  * of float16 and bfloat16 are where `exact`, else what lies between the nodes of a group stays float32. How many groups
  * there are, those in branches and loops included, or an error. */
 CN_API int cn_graph_fuse(cn_graph *graph, bool exact);
+/* Before cn_graph_fuse, for a graph that is only run from now on, and whose results may be rounded otherwise: batch
+ * norms by running statistics become parts of the layers before them, and what follows from weights alone is computed
+ * when those change. How much it changed, or an error. */
+CN_API int cn_graph_join(cn_graph *graph);
 
 CN_END_DECLS
 

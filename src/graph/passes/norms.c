@@ -9,29 +9,9 @@
  * floats are rounded at other places, and are left alone where results are to be exact. */
 #include "fuse.h"
 #include "graph/passes/passes.h"
+#include "join.h"
 #include "ops/api.gen.h"
 #include "tensor/tensor.h"
-
-static const cni_gnode *maker(const cn_graph *g, int value, int op)
-{
-  if (value < 0 || g->values[value].kind != CNI_VALUE_RESULT) return NULL;
-  const cni_gnode *n = &g->nodes[g->values[value].node];
-  return n->info->id == op ? n : NULL;
-}
-
-/* The node that alone reads a value, which nobody outside gets; -1: there is none. */
-static int only_reader(cn_graph *g, int value)
-{
-  const cn_graph_use *use;
-  return cn_graph_users(&use, g, value) == 1 && use->kind == CN_USE_NODE ? use->index : -1;
-}
-
-static bool unread(cn_graph *g, const cni_gnode *n, int first)
-{
-  for (int k = first; k < n->nout; k++)
-    if (cn_graph_users(NULL, g, n->out[k])) return false;
-  return true;
-}
 
 static bool is_half(const cn_graph *g, int value)
 {
@@ -74,13 +54,13 @@ static bool is_plain_sum(const cn_value *alpha)
 static chain chain_behind(cn_graph *g, int y)
 {
   chain c = {y, -1, false};
-  int node = only_reader(g, y);
+  int node = cni_only_reader(g, y);
   const cni_gnode *n = node < 0 ? NULL : &g->nodes[node];
   if (n && n->info->id == CNI_OP_add && is_plain_sum(&n->args[2])) {
     int other = n->in[n->in[0] == y];
     if (!cni_same_type(&g->types, y, other) || !cni_same_type(&g->types, y, n->out[0])) return c;
     c = (chain){n->out[0], other, false};
-    node = only_reader(g, c.end);
+    node = cni_only_reader(g, c.end);
     n = node < 0 ? NULL : &g->nodes[node];
   }
   if (n && n->info->id == CNI_OP_relu) c.end = n->out[0], c.relu = true;
@@ -108,7 +88,7 @@ static int join_forward(cn_graph *g, int node, bool exact)
   int y = n->out[0], stats[3], made, in[6] = {n->in[0], n->in[1], n->in[2], n->in[3], n->in[4], -1};
   cn_value eps = n->args[6];
   chain c = chain_behind(g, y);
-  if (c.end == y || !fits(g, y, CNI_OP_batch_norm_apply, exact) || (!training && !unread(g, n, 1))) return 0;
+  if (c.end == y || !fits(g, y, CNI_OP_batch_norm_apply, exact) || (!training && !cni_unread(g, n, 1))) return 0;
   int status = training ? split_statistics(g, node, stats) : CN_OK;
   if (status) return status;
   if (training) in[3] = stats[0], in[4] = stats[1];
@@ -140,9 +120,9 @@ static int join_backward(cn_graph *g, int node, bool exact)
 {
   const cni_gnode *n = &g->nodes[node];
   int result, gradient, made[CNI_MAX_RESULTS], own[3], nout = n->nout;
-  if (!fits(g, n->in[1], CNI_OP_batch_norm_relu_backward, exact) || only_reader(g, n->in[0]) != node) return 0;
-  if (!is_gate(maker(g, n->in[0], CNI_OP_pointwise), &result, &gradient)) return 0;
-  const cni_gnode *f = maker(g, result, CNI_OP_batch_norm_apply);
+  if (!fits(g, n->in[1], CNI_OP_batch_norm_relu_backward, exact) || cni_only_reader(g, n->in[0]) != node) return 0;
+  if (!is_gate(cni_maker(g, n->in[0], CNI_OP_pointwise), &result, &gradient)) return 0;
+  const cni_gnode *f = cni_maker(g, result, CNI_OP_batch_norm_apply);
   if (!f || f->in[5] >= 0 || !f->args[7].u.i || !f->args[8].u.i || f->in[0] != n->in[1] || f->in[1] != n->in[2] ||
       f->in[3] != n->in[3] || f->in[4] != n->in[4] || !cni_same_type(&g->types, gradient, n->in[0]))
     return 0;
@@ -166,13 +146,13 @@ static bool is_before(const cn_graph *g, int value, int at)
  * is made on the way. The node stands where the gate stood, since they may stand behind that. */
 static int join_sum(cn_graph *g, int node, bool exact)
 {
-  const cni_gnode *n = &g->nodes[node], *gate = maker(g, n->in[0], CNI_OP_pointwise);
+  const cni_gnode *n = &g->nodes[node], *gate = cni_maker(g, n->in[0], CNI_OP_pointwise);
   int result, gradient, gated = n->in[0], made[CNI_MAX_RESULTS], own[3];
   (void)exact; /* each number is rounded where it was */
   if (!is_gate(gate, &result, &gradient) || !fits(g, n->in[1], CNI_OP_batch_norm_add_relu_backward, false)) return 0;
   int at = g->values[gated].node;
-  const cni_gnode *sum = maker(g, gradient, CNI_OP_add);
-  if (!sum || sum->nin != 2 || !is_plain_sum(&sum->args[2]) || only_reader(g, gradient) != at) return 0;
+  const cni_gnode *sum = cni_maker(g, gradient, CNI_OP_add);
+  if (!sum || sum->nin != 2 || !is_plain_sum(&sum->args[2]) || cni_only_reader(g, gradient) != at) return 0;
   int in[] = {sum->in[0], sum->in[1], result, n->in[1], n->in[2], n->in[3], n->in[4]};
   for (int k = 0; k < 7; k++)
     if (!is_before(g, in[k], at) || (k < 4 && !cni_same_type(&g->types, in[k], gated))) return 0;
@@ -189,82 +169,18 @@ static int join_sum(cn_graph *g, int node, bool exact)
 
 /* ---- convolutions ---- */
 
-/* Does a value follow from states alone that runs leave as they are, by few plain nodes? */
-static bool is_steady(const cn_graph *g, int value, int depth)
-{
-  if (value < 0) return true;
-  const cni_gvalue *v = &g->values[value];
-  if (v->kind == CNI_VALUE_STATE) return g->states[v->index].final < 0;
-  if (v->kind != CNI_VALUE_RESULT) return v->kind == CNI_VALUE_CONST || v->kind == CNI_VALUE_SCALAR;
-  const cni_gnode *n = &g->nodes[v->node];
-  bool steady = depth > 0 && n->draw < 0 && !n->nsubs && !n->host && n->nin < 4;
-  for (int k = 0; steady && k < n->nin; k++) steady = is_steady(g, n->in[k], depth - 1);
-  return steady;
-}
-
-/* Nodes in front of one, written one after the other: the first that fails makes the rest do nothing. */
-typedef struct writing {
-  cn_graph *g;
-  int before, status;
-} writing;
-
-/* A node over a and b (-1: it has one input), with one attribute behind them. */
-static int step(writing *w, int op, int a, int b, cn_value attribute)
-{
-  int in[] = {a, b}, n = b < 0 ? 1 : 2, out = -1;
-  cn_value args[] = {cn_v_none(), b < 0 ? attribute : cn_v_none(), attribute};
-  if (w->status < 0) return -1;
-  w->status = add_before(w->g, w->before, op, args, n + (attribute.tag != CN_V_NONE), in, n, &out);
-  w->before += w->status >= 0;
-  return out;
-}
-
-static int in_type(writing *w, int value, int dtype)
-{
-  if (w->status < 0 || w->g->values[value].dtype == dtype) return value;
-  return step(w, CNI_OP_cast, value, -1, cn_v_int(dtype));
-}
-
-/* The convolution's weight in[1] and bias in[2] (-1: none) become those with the norm (input, weight, bias, mean, var,
- * training, eps) in them. */
-static int fold(cn_graph *g, int before, const cni_gnode *norm, int *in)
-{
-  writing w = {g, before, CN_OK};
-  const cn_value none = cn_v_none();
-  int dtype = g->values[in[1]].dtype, weight = norm->in[1], bias = norm->in[2], mean = norm->in[3];
-  int64_t column[] = {g->values[in[1]].shape[0], 1, 1, 1};
-  int eps = cn_graph_add_number(g, norm->args[6]), var = in_type(&w, norm->in[4], CN_F32);
-  if (eps < 0) return eps;
-  int scale = step(&w, CNI_OP_rsqrt, step(&w, CNI_OP_add, var, eps, none), -1, none);
-  if (weight >= 0) scale = step(&w, CNI_OP_mul, scale, in_type(&w, weight, CN_F32), none);
-  int factors = step(&w, CNI_OP_view, scale, -1, cn_v_ints(column, 4));
-  in[1] = in_type(&w, step(&w, CNI_OP_mul, in_type(&w, in[1], CN_F32), factors, none), dtype);
-  mean = in_type(&w, mean, CN_F32);
-  int off = in[2] < 0 ? step(&w, CNI_OP_neg, mean, -1, none)
-                      : step(&w, CNI_OP_sub, in_type(&w, in[2], CN_F32), mean, none);
-  off = step(&w, CNI_OP_mul, off, scale, none);
-  if (bias >= 0) off = step(&w, CNI_OP_add, off, in_type(&w, bias, CN_F32), none);
-  in[2] = in_type(&w, off, dtype);
-  return w.status < 0 ? w.status : CN_OK;
-}
-
 /* Can the norm that reads the convolution's result alone become a part of it? */
 static bool folds(cn_graph *g, const cni_gnode *conv, int norm)
 {
-  const cni_gnode *n = norm < 0 ? NULL : &g->nodes[norm];
-  if (!n || n->info->id != CNI_OP_native_batch_norm || n->args[5].u.i || n->in[0] != conv->out[0] || !unread(g, n, 1))
-    return false;
-  enum { NEAR = 3 }; /* a cast of a weight, and what it may be a view of */
-  for (int k = 1; k < 5; k++)
-    if (!is_steady(g, n->in[k], NEAR)) return false;
-  return is_steady(g, conv->in[1], NEAR) && is_steady(g, conv->in[2], NEAR);
+  return norm >= 0 && cni_is_foldable_norm(g, norm) && g->nodes[norm].in[0] == conv->out[0] &&
+         cni_is_steady(g, conv->in[1], CNI_STEADY_DEPTH) && cni_is_steady(g, conv->in[2], CNI_STEADY_DEPTH);
 }
 
 /* conv2d(input, weight, bias, stride, padding, dilation, groups) */
 static int join_convolution(cn_graph *g, int node, bool exact)
 {
   const cni_gnode *n = &g->nodes[node];
-  int y = n->out[0], in[4] = {n->in[0], n->in[1], n->in[2], -1}, norm = only_reader(g, y), made, status = CN_OK;
+  int y = n->out[0], in[4] = {n->in[0], n->in[1], n->in[2], -1}, norm = cni_only_reader(g, y), made, status = CN_OK;
   if (exact || !is_half(g, y) || !fits(g, y, CNI_OP_conv2d_fused, exact)) return 0;
   bool normed = folds(g, n, norm);
   chain c = chain_behind(g, normed ? g->nodes[norm].out[0] : y);
@@ -273,7 +189,8 @@ static int join_convolution(cn_graph *g, int node, bool exact)
   for (int k = 3; k < 7; k++) args[k] = n->args[k];
   args[8] = cn_v_bool(c.relu);
   in[3] = c.residual;
-  if (normed) status = fold(g, node, &g->nodes[norm], in);
+  const int64_t column[] = {g->values[in[1]].shape[0], 1, 1, 1};
+  if (normed) status = cni_fold_norm(g, node, norm, column, 4, &in[1], &in[2]);
   if (status) return status;
   status = add_before(g, g->values[c.end].node, CNI_OP_conv2d_fused, args, 9, in, 4, &made);
   if (status < 0) return status;

@@ -18,11 +18,13 @@ class Compiled {
   using Fn = TensorsFn;
   static constexpr size_t most_results = 64;
 
-  /* fullgraph: code that cannot be captured is an error; otherwise it runs as it is. */
-  explicit Compiled(Fn fn, bool fullgraph = false) : fn_(std::make_shared<Fn>(std::move(fn)))
+  /* fullgraph: code that cannot be captured is an error; otherwise it runs as it is. fast: results may be rounded
+   * otherwise than fn's. */
+  explicit Compiled(Fn fn, bool fullgraph = false, bool fast = false) : fn_(std::make_shared<Fn>(std::move(fn)))
   {
     cn_compile_opts o = detail::opts<cn_compile_opts>();
     o.fullgraph = fullgraph;
+    o.fast = fast;
     compiled_ = {detail::check(cn_compile_with(run, &o)), cn_compiled_free};
   }
   std::vector<Tensor> operator()(const std::vector<Tensor> &inputs) const
