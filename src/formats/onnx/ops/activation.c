@@ -63,6 +63,7 @@ const cni_onnx_op cni_onnx_activation_ops[] = {
     ONNX_TEXT("Softplus", 1, "softplus(%0)"),
     ONNX_TEXT("Softsign", 1, "softsign(%0)"),
     ONNX_TEXT("Swish", 24, "mul(%0, sigmoid(mul(%0, $alpha=1.0)))"),
+    ONNX_TEXT("SwiGLU", 28, "mul(mul(%0, sigmoid(mul(%0, $alpha=1.0))), %1)"),
     ONNX_TEXT("Tanh", 1, "tanh(%0)"),
     ONNX_TEXT("ThresholdedRelu", 10, "threshold(%0, $alpha=1.0, 0)"),
     ONNX_BUILD("Softmax", 1, old_softmax),

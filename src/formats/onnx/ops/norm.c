@@ -35,29 +35,84 @@ static int batch_norm(cni_onnx_call *c)
   return cni_onnx_out(c, 0, t ? cn_cast(t, dtype) : NULL);
 }
 
-/* Mean and deviation over the dimensions from `axis` on; computed in float32 for smaller types. */
+/* The dimensions from `axis` on; -1 with the error set. */
+static int64_t normalized_from(cni_onnx_call *c, const cn_tensor *x)
+{
+  return x ? cni_onnx_axis(c, cni_onnx_int(c, "axis", -1), cn_ndim(x)) : -1;
+}
+
+/* As a weight of the kernels: of the type of x, one number for each that is normalised together. */
+static bool is_weight(const cn_tensor *t, const cn_tensor *x, int64_t axis)
+{
+  int n = cn_ndim(x) - (int)axis;
+  if (cn_dtype_of(t) != cn_dtype_of(x) || cn_ndim(t) != n) return false;
+  for (int i = 0; i < n; i++)
+    if (cn_shape(t)[i] != cn_shape(x)[axis + i]) return false;
+  return true;
+}
+
+/* Computed in float32 for smaller types; the statistics are results, too. */
 static int layer_norm(cni_onnx_call *c)
 {
-  cn_tensor *x = cni_onnx_in(c, 0), *scale = cni_onnx_in(c, 1), *bias = cni_onnx_maybe(c, 2), *var, *mean;
-  int64_t axis = x ? cni_onnx_axis(c, cni_onnx_int(c, "axis", -1), cn_ndim(x)) : -1, dims[CN_MAX_DIMS];
+  cn_tensor *x = cni_onnx_in(c, 0), *scale = cni_onnx_in(c, 1), *bias = cni_onnx_maybe(c, 2), *t, *mean, *inverse;
+  int64_t axis = normalized_from(c, x);
   double eps = cni_onnx_float(c, "epsilon", 1e-5);
   if (axis < 0 || !scale) return cn_err();
-  cn_dtype dtype = cn_dtype_of(x), wide = dtype == CN_F64 ? CN_F64 : CN_F32;
-  size_t n = 0;
-  for (int64_t d = axis; d < cn_ndim(x); d++) dims[n++] = d;
-  cn_tensor *t = dtype == wide ? x : cn_cast(x, wide);
-  if (cn_var_mean(&var, &mean, t, .dim = {dims, n}, .correction = (double)CN_ZERO, .keepdim = true)) return cn_err();
-  cn_tensor *inverse = cn_rsqrt(cn_add(var, cn_num(eps)));
-  t = cn_mul(cn_sub(t, mean), inverse);
-  if (dtype != wide) t = cn_cast(t, dtype);
-  t = cn_mul(t, scale);
-  if (cni_onnx_out(c, 0, bias ? cn_add(t, bias) : t)) return cn_err();
+  bool fused = is_weight(scale, x, axis) && (!bias || is_weight(bias, x, axis));
+  if (cn_native_layer_norm(&t, &mean, &inverse, x, cn_shape(x) + axis, (size_t)(cn_ndim(x) - axis),
+                           fused ? scale : NULL, fused ? bias : NULL, eps))
+    return cn_err();
+  if (!fused) t = cn_mul(t, scale);
+  if (!fused && bias) t = cn_add(t, bias);
+  if (cni_onnx_out(c, 0, t)) return cn_err();
   return cni_onnx_out(c, 1, mean) ? cn_err() : cni_onnx_out(c, 2, inverse);
+}
+
+/* The scale may be of another type, which the result has. */
+static int rms_norm(cni_onnx_call *c)
+{
+  cn_tensor *x = cni_onnx_in(c, 0), *scale = cni_onnx_in(c, 1);
+  int64_t axis = normalized_from(c, x);
+  double eps = cni_onnx_float(c, "epsilon", 1e-5);
+  if (axis < 0 || !scale) return cn_err();
+  bool fused = is_weight(scale, x, axis);
+  cn_tensor *t = cn_rms_norm(x, cn_shape(x) + axis, (size_t)(cn_ndim(x) - axis), fused ? scale : NULL,
+                             .eps = eps != 0 ? eps : (double)CN_ZERO);
+  if (t && cn_dtype_of(t) != cn_dtype_of(scale)) t = cn_cast(t, cn_dtype_of(scale));
+  return cni_onnx_out(c, 0, fused ? t : cn_mul(t, scale));
+}
+
+/* Divided by the sum of magnitudes, or the root of that of squares; zeros stay. */
+static int lp_norm(cni_onnx_call *c)
+{
+  cn_tensor *x = cni_onnx_in(c, 0);
+  int64_t p = cni_onnx_int(c, "p", 2), axis = normalized_from(c, x);
+  if (axis < 0) return cn_err();
+  if (p != 1 && p != 2) return cni_onnx_fail(c, CN_ERR_VALUE, "p is %lld, not 1 or 2", (long long)p);
+  cn_value args[] = {cn_v_tensor(x), cn_v_float((double)p), cn_v_ints(&axis, 1), cn_v_bool(true)};
+  cn_tensor *norm = cni_onnx_op1("linalg_vector_norm", args, 4);
+  return cni_onnx_out(c, 0, cn_where(cn_eq(norm, cn_int(0)), cn_int(0), cn_div(x, norm)));
+}
+
+/* Less the mean, by the deviation. */
+static int mean_variance_norm(cni_onnx_call *c)
+{
+  static const int64_t usual[] = {0, 2, 3};
+  cn_tensor *x = cni_onnx_in(c, 0), *var, *mean;
+  cni_onnx_ints axes = cni_onnx_ints_of(c, "axes");
+  if (!axes.v) axes = (cni_onnx_ints){usual, 3};
+  if (!x || cn_var_mean(&var, &mean, x, .dim = {axes.v, axes.n}, .correction = (double)CN_ZERO, .keepdim = true))
+    return cn_err();
+  return cni_onnx_out(c, 0, cn_div(cn_sub(x, mean), cn_add(cn_sqrt(var), cn_num(1e-9))));
 }
 
 const cni_onnx_op cni_onnx_norm_ops[] = {
     ONNX_BUILD("BatchNormalization", 1, batch_norm),
     ONNX_BUILD("LayerNormalization", 17, layer_norm),
+    ONNX_BUILD("RMSNormalization", 23, rms_norm),
+    ONNX_BUILD("SimplifiedLayerNormalization", 1, rms_norm), /* onnxruntime's, of the same meaning */
+    ONNX_BUILD("LpNormalization", 1, lp_norm),
+    ONNX_BUILD("MeanVarianceNormalization", 9, mean_variance_norm),
     ONNX_TEXT("InstanceNormalization", 6, "instance_norm(%0, weight: %1, bias: %2, eps: $epsilon=1e-5)"),
     ONNX_TEXT("GroupNormalization", 21, "group_norm(%0, $num_groups, %1, %2, $epsilon=1e-5)"),
     ONNX_TEXT("LRN", 1, "local_response_norm(%0, $size, $alpha=0.0001, $beta=0.75, $bias=1.0)"),
