@@ -26,11 +26,12 @@ typedef struct cni_rows_call {
   void *const *y;
   const void *const *x;
   const long long *step;
-  char *room;      /* cni_rows_waiting(p) buffers for a row, so many bytes apart */
+  char *room;      /* cni_rows_waiting(p) buffers for these rows, so many bytes apart */
   long long pitch;
   const cni_row_fold *fold;
-  long long rows, count; /* rows, and their elements */
+  long long rows, count; /* rows, at most CNI_ROWS_MOST, and their elements */
 } cni_rows_call;
+enum { CNI_ROWS_MOST = 8 };
 typedef int (*cni_rows_fn)(const cni_rows_call *call);
 int cni_rows_waiting(const cni_program *p, unsigned style);
 

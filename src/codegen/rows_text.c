@@ -1,9 +1,10 @@
 /* rows_text.c: renders programs with steps along rows as C functions over rows. See blocks.h.
  *
- * A row goes through loops: what reads no reduction is one, what reads the reductions of its values the next, and so
- * on; between them stand the reductions, by the very loops of eager mode, and the formulas over one value for each row.
- * A step that branches has a loop of its own (blocks_text.c). What a later loop or a reduction reads waits in memory:
- * in a result where it is one, else in a buffer that the caller gives. */
+ * Some rows go through loops together: what reads no reduction is one, what reads the reductions of its values the
+ * next, and so on; between them stand the reductions, by the very loops of eager mode, and the formulas over one value
+ * for each row, which wait in v. A row's reduction is a chain of steps: those of several rows go on side by side. A
+ * step that branches has a loop of its own (blocks_text.c). What a later loop or a reduction reads waits in memory: in
+ * a result where it is one, else in a buffer that the caller gives. */
 #include "blocks.h"
 #include "steps_text.h"
 
@@ -123,8 +124,11 @@ static void put_head(const writing *w)
     cni_steps_literal(w->t, (enum cni_compute)p->class[p->nin + i], p->consts[i].value);
     put(w->t, ";\n");
   }
-  for (int i = 0; i < p->nstep; i++)
-    if (cni_steps_checks(w->s, &p->steps[i], w->first + i)) putf(w->t, "  int bad%d = 0;\n", i);
+  for (int i = 0; i < p->nstep; i++) {
+    const int reg = w->first + i;
+    if (cni_steps_checks(w->s, &p->steps[i], reg)) putf(w->t, "  int bad%d = 0;\n", i);
+    if (p->row[reg]) putf(w->t, "  %s v%d[%d];\n", type_of(w, reg), reg, CNI_ROWS_MOST);
+  }
 }
 
 /* Where a row's operands, results and what waits are: x for inputs, t for steps, y for results that are neither. */
@@ -143,9 +147,17 @@ static void put_places(const writing *w)
   }
   for (int i = 0; i < p->nstep; i++)
     if (needs_buffer(p, i, w->style))
-      putf(w->t, "  %s *const t%d = (%s *)(c->room + %d * c->pitch);\n", type_of(w, w->first + i), w->first + i,
-           type_of(w, w->first + i), room++);
+      putf(w->t, "  %s *const t%d = (%s *)(c->room + %d * c->pitch) + row * n;\n", type_of(w, w->first + i),
+           w->first + i, type_of(w, w->first + i), room++);
 }
+
+static void begin_rows(const writing *w)
+{
+  put(w->t, "  for (long long row = 0; row < c->rows; row++) {\n");
+  put_places(w);
+}
+
+static void end_rows(const writing *w) { put(w->t, "  }\n"); }
 
 /* The memory that has a register of whole rows. */
 static void put_place(const writing *w, int reg)
@@ -160,24 +172,46 @@ static void put_check(const writing *w, int i)
     putf(w->t, "  bad%d |= r%d == 0;\n", i, w->p->steps[i].arg[1]);
 }
 
+/* A row's value, as a step reads it. */
+static void put_row_value(const writing *w, int reg)
+{
+  putf(w->t, "  const %s r%d = v%d[row];\n", type_of(w, reg), reg, reg);
+}
+
+/* All rows are reduced by one call: the first row's place, and how far the next one is from it. */
+static void put_reduction(const writing *w, int i)
+{
+  const cni_step *s = &w->p->steps[i];
+  const int reg = w->first + i, fold = s->prim == CNI_PW_row_max ? 1 : s->prim == CNI_PW_row_min ? 2 : 0;
+  putf(w->t, "  {\n  const long long row = 0;\n  cn_wide w[%d];\n", CNI_ROWS_MOST);
+  put_places(w);
+  putf(w->t, "  c->fold[%d](w, ", 3 * s->class + fold);
+  put_place(w, s->arg[0]);
+  if (s->arg[0] < w->p->nin) putf(w->t, ", c->rows, c->step[%d], n);\n", s->arg[0]);
+  else put(w->t, ", c->rows, n, n);\n");
+  putf(w->t, "  for (long long k = 0; k < c->rows; k++) v%d[k] = (%s)(w[k].f%s);\n  }\n", reg, type_of(w, reg),
+       s->prim == CNI_PW_row_mean ? " / (double)n" : "");
+}
+
 /* A step that gives one value for each row. */
 static void put_value(const writing *w, int i)
 {
   const cni_step *s = &w->p->steps[i];
-  const int reg = w->first + i, fold = s->prim == CNI_PW_row_max ? 1 : s->prim == CNI_PW_row_min ? 2 : 0;
-  if (s->prim == CNI_PW_row_first) {
-    putf(w->t, "  const %s r%d = x%d[0];\n", type_of(w, reg), reg, s->arg[0]);
+  const int reg = w->first + i;
+  if (s->prim > CNI_PW_row_first) {
+    put_reduction(w, i);
     return;
   }
-  if (!cni_step_is_row(s)) {
+  begin_rows(w);
+  if (s->prim == CNI_PW_row_first) putf(w->t, "  v%d[row] = x%d[0];\n", reg, s->arg[0]);
+  else {
+    for (int r = w->first; r < reg; r++)
+      if (reads(s, r)) put_row_value(w, r);
     put_check(w, i);
     cni_steps_step(w->t, w->s, s, reg);
-    return;
+    putf(w->t, "  v%d[row] = r%d;\n", reg, reg);
   }
-  putf(w->t, "  cn_wide w%d;\n  c->fold[%d](&w%d, ", reg, 3 * s->class + fold, reg);
-  put_place(w, s->arg[0]);
-  putf(w->t, ", 1, 0, n);\n  const %s r%d = (%s)(w%d.f%s);\n", type_of(w, reg), reg, type_of(w, reg), reg,
-       s->prim == CNI_PW_row_mean ? " / (double)n" : "");
+  end_rows(w);
 }
 
 /* The operands that a loop's steps have in memory. */
@@ -191,6 +225,17 @@ static void put_loads(const writing *w, const loop *l)
     putf(w->t, "  const %s r%d = ", type_of(w, reg), reg);
     put_place(w, reg);
     put(w->t, "[i];\n");
+  }
+}
+
+/* ... and those that are one value for the row. */
+static void put_row_values(const writing *w, const loop *l)
+{
+  const cni_program *p = w->p;
+  for (int reg = w->first; reg < w->first + p->nstep; reg++) {
+    bool read = false;
+    for (int i = 0; p->row[reg] && i < p->nstep; i++) read |= in_loop(p, l, i) && reads(&p->steps[i], reg);
+    if (read) put_row_value(w, reg);
   }
 }
 
@@ -210,10 +255,13 @@ static void put_exp(const writing *w, int step)
 static void put_loop(const writing *w, const loop *l)
 {
   const cni_program *p = w->p;
+  begin_rows(w);
   if (l->kind == CNI_LOOP_EXP) {
     put_exp(w, l->begin);
+    end_rows(w);
     return;
   }
+  put_row_values(w, l);
   put(w->t, "  CN_EACH for (long long i = 0; i < n; i++) {\n");
   put_loads(w, l);
   for (int i = l->begin; i < l->end; i++) {
@@ -225,18 +273,21 @@ static void put_loop(const writing *w, const loop *l)
       if (p->out[k] == w->first + i) putf(w->t, "  y%d[i] = r%d;\n", k, w->first + i);
   }
   put(w->t, "  }\n");
+  end_rows(w);
 }
 
 /* Results that no loop stores: values of rows, inputs and constants. */
 static void put_results(const writing *w)
 {
   const cni_program *p = w->p;
+  begin_rows(w);
   for (int k = 0; k < p->nout; k++) {
     const int reg = p->out[k];
-    if (p->row[reg]) putf(w->t, "  *y%d = r%d;\n", k, reg);
+    if (p->row[reg]) putf(w->t, "  *y%d = v%d[row];\n", k, reg);
     else if (reg < p->nin) putf(w->t, "  for (long long i = 0; i < n; i++) y%d[i] = x%d[i];\n", k, reg);
     else if (reg < w->first) putf(w->t, "  for (long long i = 0; i < n; i++) y%d[i] = r%d;\n", k, reg);
   }
+  end_rows(w);
 }
 
 void cni_rows_text(cn_text *t, const cn_source *s, unsigned style)
@@ -248,8 +299,6 @@ void cni_rows_text(cn_text *t, const cn_source *s, unsigned style)
   cni_block_name(name, p);
   putf(t, "int %s(const cn_rows *c)\n{\n  const long long n = c->count;\n", name);
   put_head(&w);
-  put(t, "  for (long long row = 0; row < c->rows; row++) {\n");
-  put_places(&w);
   for (int level = 0; level < most; level++) {
     loop l = {.level = level, .style = style};
     for (int i = 0; i < p->nstep; i++)
@@ -257,7 +306,6 @@ void cni_rows_text(cn_text *t, const cn_source *s, unsigned style)
     while (next_loop(p, &l)) put_loop(&w, &l);
   }
   put_results(&w);
-  put(t, "  }\n");
   for (int i = 0; i < p->nstep; i++)
     if (cni_steps_checks(s, &p->steps[i], w.first + i)) putf(t, "  if (bad%d) return %d;\n", i, i + 1);
   put(t, "  return 0;\n}\n");

@@ -18,9 +18,7 @@
 #include "tensor/tensor.h"
 
 enum { PANEL = CNI_PW_WIDE, SOME = 128, OPERANDS = 3 };
-/* Elements from which a row by itself keeps the processor busy while its reductions are waited for: code takes one row
- * after the other, steps take those of a panel together. */
-enum { CODE_LEAST = 512 };
+enum { CODE_LEAST = 128 }; /* elements of a row from which code, whose loops are over single rows, is faster */
 
 /* Dims that count rows, or those of a row: an operand's bytes from one element to the next. */
 typedef struct steps {
@@ -429,6 +427,7 @@ int cni_pw_rows(const cn_call *c, const cni_program *p, const cni_pw_table *tabl
   if (!j.count) return cn_call_fail(c, CN_ERR_VALUE, "rows without elements are not reduced");
   find_split(&j);
   j.per = j.count < PANEL ? PANEL / j.count : 1;
+  if (j.code && j.per > CNI_ROWS_MOST) j.per = CNI_ROWS_MOST;
   if (j.per > j.rows) j.per = j.rows;
   for (int i = 0; i < p->nin; i++) narrow &= cni_dtype_size(cn_desc_of(c->in[i])->dtype) <= 4;
   j.pitch = ((size_t)(j.per * j.count) * (narrow ? 4 : 8) + 63) / 64 * 64 + 320; /* never a multiple of 4096 */
