@@ -2,7 +2,7 @@
  * captured and it is not, they are those that graphs hold (cairn/control.h). See call.h. */
 #include <string.h>
 
-#include "formats/onnx/call.h"
+#include "formats/onnx/loops.h"
 
 /* ---- If ---- */
 
@@ -171,27 +171,59 @@ static int loop_step(bool *on, loop *l, cni_onnx_call *c, int64_t i)
     if (!status) status = rows_add(&l->rows[k], c, row);
     cn_onnx_value_release(row);
   }
-  return status ? status : truth(on, c, l->condition);
+  /* where it is not known in a capture, a loop of the graph takes over */
+  return status || (cn_tracing() && !l->condition->known) ? status : truth(on, c, l->condition);
+}
+
+/* Is what is left of it, step i and those behind, a loop of the graph that is captured, rather than step by step? */
+static bool is_held(const loop *l, const cni_onnx_call *c, int64_t i, int64_t most)
+{
+  if (!cn_tracing()) return false;
+  return !cni_onnx_is_known(c, 0) || !l->condition->known || cn_tracing_sizes() || most - i > CNI_ONNX_UNROLLED;
+}
+
+/* Steps from i on as a loop of the graph. Rows: where none were made yet, and the number of steps is known. */
+static int held_loop(loop *l, cni_onnx_call *c, int64_t i, int64_t most)
+{
+  cni_onnx_loop held = {c, l->body, l->ncarried, l->nrows, NULL, l->made};
+  cn_tensor **stacked = cni_onnx_room(c, l->nrows + 1, sizeof *stacked);
+  cn_tensor *condition = cn_onnx_value_as_tensor(l->condition);
+  if (!(held.in = cni_onnx_room(c, l->ncarried + 3, sizeof *held.in)) || !stacked) return cn_err();
+  if (i || !cni_onnx_has(c, 0) || !cni_onnx_is_known(c, 0) || !l->condition->known)
+    return cni_onnx_loop_while(&held, l->in + 2, i, condition, cni_onnx_maybe(c, 0));
+  if (cni_onnx_loop_steps(&held, l->in + 2, stacked, l->condition, most)) return cn_err();
+  for (size_t k = 0; k < l->nrows; k++)
+    if (cni_onnx_out(c, l->ncarried + k, stacked[k])) return cn_err();
+  return CN_OK;
+}
+
+static int all_steps(loop *l, cni_onnx_call *c)
+{
+  int64_t most = cni_onnx_has(c, 0) && cni_onnx_is_known(c, 0) ? cni_onnx_int_in(c, 0, 0) : INT64_MAX;
+  bool on = true, held = false;
+  int status = cn_err();
+  for (int64_t i = 0; !status; i++) {
+    if ((held = is_held(l, c, i, most))) status = held_loop(l, c, i, most);
+    else if (!i) status = truth(&on, c, l->condition);
+    if (status || held || !on || i >= most) break;
+    cn_scope *scope = cn_scope_begin();
+    status = cn_limits_check() ? cn_err() : loop_step(&on, l, c, i);
+    cn_scope_end(scope);
+  }
+  for (size_t k = 0; !status && !held && k < l->nrows; k++)
+    status = out_rows(c, l->ncarried + k, &l->rows[k], &l->body->outputs[1 + l->ncarried + k], 0);
+  return status;
 }
 
 static int run_loop(cni_onnx_call *c)
 {
   loop l = {NULL};
-  int64_t most = cni_onnx_has(c, 0) ? cni_onnx_int_in(c, 0, 0) : INT64_MAX;
-  bool on = true;
-  int status = cn_err() ? cn_err() : loop_begin(&l, c);
+  int status = loop_begin(&l, c);
   if (!status && !(l.condition = cni_onnx_has(c, 1) ? cn_onnx_value_keep(c->in[1]) : number(CN_BOOL, 1)))
     status = cn_err();
-  if (!status) status = truth(&on, c, l.condition);
-  for (int64_t i = 0; !status && on && i < most; i++) {
-    cn_scope *scope = cn_scope_begin();
-    status = cn_limits_check() ? cn_err() : loop_step(&on, &l, c, i);
-    cn_scope_end(scope);
-  }
+  if (!status) status = all_steps(&l, c);
   for (size_t i = 0; !status && i < l.ncarried; i++)
     status = cni_onnx_out_value(c, i, cn_onnx_value_keep(l.in[2 + i]));
-  for (size_t k = 0; !status && k < l.nrows; k++)
-    status = out_rows(c, l.ncarried + k, &l.rows[k], &l.body->outputs[1 + l.ncarried + k], 0);
   for (size_t i = 0; l.in && i < l.ncarried; i++) cn_onnx_value_release(l.in[2 + i]);
   cn_onnx_value_release(l.condition);
   if (l.rows) rows_free(l.rows, l.nrows);
@@ -227,7 +259,7 @@ static int scan_begin(scan *s, cni_onnx_call *c)
   s->y_axes = cni_onnx_ints_of(c, "scan_output_axes");
   s->y_ways = cni_onnx_ints_of(c, "scan_output_directions");
   for (size_t i = 0; s->in && i < s->ncarried; i++) s->in[i] = cn_onnx_value_keep(c->in[i]);
-  return s->in && s->made && s->ys ? cn_err() : cn_err();
+  return cn_err();
 }
 
 static int scan_step(scan *s, cni_onnx_call *c, int64_t i)
@@ -266,7 +298,51 @@ static int scan_out(scan *s, cni_onnx_call *c, size_t k)
   return out_rows(c, s->ncarried + k, r, &s->body->outputs[s->ncarried + k], entry(s->y_axes, k));
 }
 
-/* All steps; the first inputs are carried, the others are taken row by row. */
+/* Rows in the order of steps, along dimension 0; and back. */
+static cn_tensor *to_front(cn_tensor *t, int64_t axis, bool backwards)
+{
+  cn_tensor *front = axis && t ? cn_movedim(t, &axis, 1, CN_SHAPE(0)) : t;
+  return backwards && front ? cn_flip(front, CN_SHAPE(0)) : front;
+}
+static cn_tensor *from_front(cn_tensor *t, int64_t axis, bool backwards)
+{
+  cn_tensor *front = backwards && t ? cn_flip(t, CN_SHAPE(0)) : t;
+  return axis && front ? cn_movedim(front, CN_SHAPE(0), &axis, 1) : front;
+}
+
+/* All steps as one loop of the graph that is captured. */
+static int held_scan(scan *s, cni_onnx_call *c)
+{
+  cni_onnx_loop held = {c, s->body, s->ncarried, s->nys, NULL, s->made};
+  cn_tensor **xs = cni_onnx_room(c, s->nxs + 1, sizeof *xs), **ys = cni_onnx_room(c, s->nys + 1, sizeof *ys);
+  if (!(held.in = cni_onnx_room(c, c->nin + 1, sizeof *held.in)) || !xs || !ys) return cn_err();
+  for (size_t k = 0; k < s->nxs; k++) {
+    cn_tensor *x = cni_onnx_in(c, s->ncarried + k);
+    int64_t axis = x ? cni_onnx_axis(c, entry(s->x_axes, k), cn_ndim(x)) : -1;
+    if (axis < 0 || !(xs[k] = to_front(x, axis, entry(s->x_ways, k) != 0))) return cn_err();
+  }
+  if (cni_onnx_loop_rows(&held, s->in, ys, xs, s->nxs)) return cn_err();
+  for (size_t k = 0; k < s->nys; k++) {
+    int64_t axis = cni_onnx_axis(c, entry(s->y_axes, k), cn_ndim(ys[k]));
+    if (axis < 0 || cni_onnx_out(c, s->ncarried + k, from_front(ys[k], axis, entry(s->y_ways, k) != 0)))
+      return cn_err();
+  }
+  return CN_OK;
+}
+
+static int scan_steps(scan *s, cni_onnx_call *c, int64_t steps)
+{
+  int status = CN_OK;
+  for (int64_t i = 0; i < steps && !status; i++) {
+    cn_scope *scope = cn_scope_begin();
+    status = cn_limits_check() ? cn_err() : scan_step(s, c, i);
+    cn_scope_end(scope);
+  }
+  for (size_t k = 0; k < s->nys && !status; k++) status = scan_out(s, c, k);
+  return status;
+}
+
+/* The first inputs are carried from step to step, the others are taken row by row. */
 static int run_scan(cni_onnx_call *c)
 {
   scan s = {NULL};
@@ -274,13 +350,9 @@ static int run_scan(cni_onnx_call *c)
   cn_tensor *x = status ? NULL : cni_onnx_in(c, s.ncarried);
   int64_t axis = x ? cni_onnx_axis(c, entry(s.x_axes, 0), cn_ndim(x)) : -1, steps = axis < 0 ? 0 : cn_size(x, axis);
   status = cn_err();
-  for (int64_t i = 0; i < steps && !status; i++) {
-    cn_scope *scope = cn_scope_begin();
-    status = cn_limits_check() ? cn_err() : scan_step(&s, c, i);
-    cn_scope_end(scope);
-  }
+  bool held = cn_tracing() && (cn_tracing_sizes() || steps > CNI_ONNX_UNROLLED);
+  if (!status) status = held ? held_scan(&s, c) : scan_steps(&s, c, steps);
   for (size_t i = 0; i < s.ncarried && !status; i++) status = cni_onnx_out_value(c, i, cn_onnx_value_keep(s.in[i]));
-  for (size_t k = 0; k < s.nys && !status; k++) status = scan_out(&s, c, k);
   for (size_t i = 0; s.in && i < s.ncarried; i++) cn_onnx_value_release(s.in[i]);
   if (s.ys) rows_free(s.ys, s.nys);
   return status;
