@@ -241,6 +241,7 @@ static int measure(subject *s, const wanted *w)
   report r = {.what = w->what, .ndim = s->ndim, .threads = cn_num_threads()};
   r.how = w->train ? w->compiled ? "training steps, compiled" : "training steps"
           : w->compiled ? "forward, compiled" : s->graph ? "a graph" : "forward";
+  r.planned = w->compiled || s->graph;
   memcpy(r.shape, s->shape, sizeof r.shape);
   if ((r.runs = count_runs(s, w->runs)) < 0) return cn_err();
   cn_memory_reset_peak();

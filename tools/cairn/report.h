@@ -38,6 +38,7 @@ typedef struct report {
   report_point *memory;   /* of the last run */
   size_t npoints, memory_cap;
   int64_t most;           /* that tensors held at once, above the least that they held during it */
+  bool planned;           /* values of a run lie in a program's own block, which is no tensor's */
   size_t held;            /* bytes that the process had in use at most, weights included */
 } report;
 

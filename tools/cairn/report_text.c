@@ -114,7 +114,8 @@ int report_print(cn_text *t, const report *r, int depth, int most)
   put_double(t, "%.1f GB/s (copy); memory is the limit below ", r->gbps);
   put_double(t, "%.1f FLOP/B\n", r->gbps > 0 ? r->gflops / r->gbps : 0);
   cn_text_put(t, "memory: ");
-  put_amount(t, (double)r->most, "B for tensors of a run at once, ");
+  put_amount(t, (double)r->most, r->planned ? "B for tensors beside the program's own block, "
+                                            : "B for tensors of a run at once, ");
   put_amount(t, (double)r->held, "B of the process at most\n\n");
   put_ops(t, r, most);
   put_modules(t, r, depth);
