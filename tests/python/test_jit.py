@@ -173,7 +173,9 @@ class Code(unittest.TestCase):
         self.run_once(1, "found on disk", curve="cos")  # the oldest is new again
         self.run_once(1, "compiled by", curve="exp", CAIRN_JIT_MB="0")
         self.assertEqual(self.files(), [])
-        self.run_once(1, "compiled by", curve="exp")
+        self.run_once(1, "CAIRN_JIT_MB=1GB is no number", curve="exp", CAIRN_JIT_MB="1GB",
+                      CAIRN_VERBOSE="compile,warnings")
+        self.assertEqual(len(self.files()), 1)
         self.assertFalse(stale.exists())
 
 

@@ -15,7 +15,7 @@
 #include "base/os_program.h"
 #include "jit.h"
 
-enum { PATH = 1024, SAID = 2048, WORDS = 40, MEGABYTES = 64 };
+enum { PATH = 1024, SAID = 2048, WORDS = 40, MEGABYTES = 64, MOST_MEGABYTES = 1 << 30 };
 
 /* ---- the compiler ---- */
 
@@ -119,9 +119,17 @@ static bool is_sound(const header *h, size_t size)
 
 static uint64_t most_bytes(void)
 {
+  static _Atomic bool warned;
   const char *text = cni_os_env("CAIRN_JIT_MB");
-  long megabytes = text ? strtol(text, NULL, 10) : MEGABYTES;
-  return (uint64_t)(megabytes < 0 ? 0 : megabytes) << 20;
+  char *end = NULL;
+  long megabytes = text ? strtol(text, &end, 10) : MEGABYTES;
+  if (text && (end == text || *end || megabytes < 0 || megabytes > MOST_MEGABYTES)) {
+    if (!atomic_exchange(&warned, true))
+      cni_log(CN_LOG_WARNING, CNI_TOPIC_WARNINGS, "CAIRN_JIT_MB=%s is no number of megabytes: it is %d", text,
+              MEGABYTES);
+    megabytes = MEGABYTES;
+  }
+  return (uint64_t)megabytes << 20;
 }
 
 static void keep(const char *name, const char *library)
