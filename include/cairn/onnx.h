@@ -30,6 +30,7 @@ typedef struct cn_onnx_opts {
   const struct cn_guard *guard;
   cn_device device;   /* where initialisers go, and where nodes make what they make of nothing; 0: the default device */
   const char *folder; /* where tensors that lie in other files are found; NULL: the model's folder; none for memory */
+  bool partial;       /* a node that cairn cannot run is an error where it runs, not here: see cn_onnx_node_at */
 } cn_onnx_opts;
 /* Owned; NULL with the error set. What cannot be run, an operator that cairn has not, is an error here. */
 CN_API CN_MUST_USE cn_onnx *cn_onnx_load_with(const char *path, const cn_onnx_opts *opts);
@@ -62,6 +63,30 @@ CN_API int cn_onnx_input_at(cn_onnx_info *info, const cn_onnx *model, size_t i);
 CN_API int cn_onnx_output_at(cn_onnx_info *info, const cn_onnx *model, size_t i);
 CN_API int64_t cn_onnx_opset(const cn_onnx *model, const char *domain); /* "": ONNX's own; 0: the model has none */
 CN_API const char *cn_onnx_metadata(const cn_onnx *model, const char *key); /* NULL: none */
+/* ---- looking in ---- */
+/* Where it comes from; "" and 0 for what it does not say. */
+typedef struct cn_onnx_origin {
+  const char *producer, *producer_version, *domain, *graph, *doc;
+  int64_t version, ir; /* its own; of the format */
+} cn_onnx_origin;
+CN_API void cn_onnx_origin_of(cn_onnx_origin *origin, const cn_onnx *model);
+CN_API const char *cn_onnx_opset_at(const cn_onnx *model, size_t i, int64_t *version); /* a domain; NULL past the last */
+CN_API const char *cn_onnx_metadata_at(const cn_onnx *model, size_t i, const char **value); /* a key; likewise */
+CN_API size_t cn_onnx_initials(const cn_onnx *model); /* its weights and constants, without those inside of nodes */
+CN_API int cn_onnx_initial_at(cn_onnx_info *info, const cn_onnx *model, size_t i);
+
+/* A node, of the model's graph or of one inside of it. */
+typedef struct cn_onnx_node {
+  const char *name; /* that of its first output where it has none itself */
+  const char *op, *domain;
+  int64_t opset;
+  int depth;           /* graphs and functions that it stands in: those follow the node that has them */
+  const char *how;     /* the ops that it is, "leaky_relu(%0, $alpha=0.01)"; NULL: code that calls ops */
+  bool function;       /* it calls a function of the model */
+  const char *problem; /* why cairn cannot run it; NULL: it can */
+} cn_onnx_node;
+CN_API size_t cn_onnx_nodes(const cn_onnx *model); /* in order; functions of the model behind all others */
+CN_API int cn_onnx_node_at(cn_onnx_node *node, const cn_onnx *model, size_t i);
 /* The i-th operator that cairn runs, as "LeakyRelu", its domain and the first opset of this meaning; NULL past the
  * last. */
 CN_API const char *cn_onnx_operator_at(size_t i, const char **domain, int64_t *since);

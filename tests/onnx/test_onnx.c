@@ -115,6 +115,53 @@ static void runs(void **state)
   cn_onnx_free(o);
 }
 
+/* A model with nodes that cannot run is loaded where that is asked for, and says which they are. */
+static void shows_what_it_holds(void **state)
+{
+  cn_text g = {0};
+  (void)state;
+  put_node(&g, "Relu", "x", "a", NULL);
+  put_node(&g, "NoSuchThing", "a one", "y", NULL);
+  put_ints(&g, "one", (const int64_t[]){1}, 1);
+  put_value(&g, 11, "x", FLOAT);
+  put_value(&g, 12, "y", FLOAT);
+  cn_text m = model_of(&g, 17);
+  assert_null(cn_onnx_load_memory(m.s, m.n));
+  cn_err_clear();
+  cn_onnx *o = cn_onnx_load_memory(m.s, m.n, .partial = true);
+  cn_text_free(&m);
+  assert_non_null(o);
+  cn_onnx_node n;
+  cn_onnx_info info;
+  int64_t version;
+  assert_int_equal(cn_onnx_nodes(o), 2);
+  assert_int_equal(cn_onnx_node_at(&n, o, 0), 0);
+  assert_string_equal(n.name, "a");
+  assert_string_equal(n.how, "relu(%0)");
+  assert_null(n.problem);
+  assert_int_equal(cn_onnx_node_at(&n, o, 1), 0);
+  assert_string_equal(n.op, "NoSuchThing");
+  assert_int_equal(n.opset, 17);
+  assert_non_null(n.problem);
+  assert_int_equal(cn_onnx_node_at(&n, o, 2), CN_ERR_INDEX);
+  cn_err_clear();
+  assert_int_equal(cn_onnx_initials(o), 1);
+  assert_int_equal(cn_onnx_initial_at(&info, o, 0), 0);
+  assert_string_equal(info.name, "one");
+  assert_int_equal(info.dtype, CN_I64);
+  assert_int_equal(info.shape[0], 1);
+  assert_string_equal(cn_onnx_opset_at(o, 0, &version), "");
+  assert_int_equal(version, 17);
+  assert_null(cn_onnx_opset_at(o, 1, &version));
+  cn_scope *scope = cn_scope_begin();
+  cn_tensor *x = cn_ones(CN_SHAPE(2)), *y;
+  assert_int_equal(cn_onnx_run(&y, o, &x), CN_ERR_UNSUPPORTED);
+  if (!strstr(cn_err_message(), "NoSuchThing")) fail_msg("%s", cn_err_message());
+  cn_err_clear();
+  cn_scope_end(scope);
+  cn_onnx_free(o);
+}
+
 static int compiled_fn(cn_compile_call *k)
 {
   k->noutputs = 1;
@@ -390,6 +437,7 @@ int main(void)
       cmocka_unit_test(every_row_holds),
       cmocka_unit_test(bad_templates_are_refused),
       cmocka_unit_test(runs),
+      cmocka_unit_test(shows_what_it_holds),
       cmocka_unit_test(same_bits_compiled),
       cmocka_unit_test(one_graph_for_all_sizes),
       cmocka_unit_test(branches),

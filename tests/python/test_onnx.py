@@ -2,62 +2,13 @@
 import copy
 import importlib.util
 import os
-import struct
 import tempfile
 import unittest
 
 import cairn
 from cairn import export
 from cairn.onnx import backend
-
-FLOAT, INT64, STRING = 1, 7, 8
-
-
-# ---- small models, field by field ----
-
-def varint(n):
-    n &= (1 << 64) - 1
-    out = b""
-    while n > 127:
-        out, n = out + bytes([n & 127 | 128]), n >> 7
-    return out + bytes([n])
-
-
-def field(number, value):
-    if isinstance(value, int):
-        return varint(number << 3) + varint(value)
-    if isinstance(value, float):
-        return varint(number << 3 | 5) + struct.pack("<f", value)
-    value = value.encode() if isinstance(value, str) else value
-    return varint(number << 3 | 2) + varint(len(value)) + value
-
-
-def node(op, inputs, outputs, **attrs):
-    made = b"".join(field(1, name) for name in inputs.split()) + b"".join(field(2, name) for name in outputs.split())
-    for name, value in attrs.items():
-        number, kind = (3, 2) if isinstance(value, int) else (2, 1)
-        made += field(5, field(1, name) + field(number, value) + field(20, kind))
-    return field(1, made + field(4, op))
-
-
-def info(number, name, kind, shape=()):
-    dims = b"".join(field(1, field(1, n) if isinstance(n, int) else field(2, n)) for n in shape)
-    return field(number, field(1, name) + field(2, field(1, field(1, kind) + field(2, dims))))
-
-
-def weight(name, values, *shape):
-    """An initialiser."""
-    dims = b"".join(field(1, n) for n in shape)
-    return field(5, dims + field(2, FLOAT) + field(8, name) + field(9, struct.pack("<%df" % len(values), *values)))
-
-
-def sequence(number, name, kind):
-    return field(number, field(1, name) + field(2, field(4, field(1, field(1, field(1, kind))))))
-
-
-def model(*parts):
-    return field(1, 8) + field(8, field(1, "") + field(2, 17)) + field(7, b"".join(parts))
-
+from onnx_files import FLOAT, STRING, info, model, node, sequence, weight
 
 SOFTMAX = model(node("Mul", "x x", "square"), node("Softmax", "square", "y", axis=-1),
                 info(11, "x", FLOAT, ("N", 3)), info(12, "y", FLOAT, ("N", 3)))

@@ -3,12 +3,6 @@
 
 #include "run.h"
 
-struct cn_onnx {
-  cni_onnx_model *model;
-  const cni_onnx_name **inputs; /* in the arena: those without an initialiser */
-  size_t ninputs;
-};
-
 const cni_onnx_model *cni_onnx_model_of(const cn_onnx *o) { return o->model; }
 
 /* ---- loading ---- */
@@ -56,6 +50,7 @@ static cn_onnx *load(cni_source *source, char *folder, const cn_onnx_opts *opts)
   m->source = source;
   m->folder = folder;
   m->device = o->device ? o->device : cn_default_device();
+  m->partial = o->partial;
   if (o->folder) {
     cn_string_free(folder);
     m->folder = cn_string_copy(o->folder);
@@ -65,6 +60,7 @@ static cn_onnx *load(cni_source *source, char *folder, const cn_onnx_opts *opts)
   if (!status) status = cni_onnx_check(m);
   if (!status) status = cni_onnx_find_weights(m);
   if (!status) status = list_inputs(made);
+  if (!status) status = cni_onnx_list_nodes(made);
   cn_trace_resume(paused);
   if (!status) return made;
   cn_onnx_free(made);
@@ -109,8 +105,7 @@ cn_onnx_value *cn_onnx_value_read(const void *bytes, size_t size)
 size_t cn_onnx_inputs(const cn_onnx *o) { return o->ninputs; }
 size_t cn_onnx_outputs(const cn_onnx *o) { return o->model->graph.noutputs; }
 
-/* What a type says, seen from outside: an optional is what it may hold. */
-static void describe(cn_onnx_info *info, const cni_onnx_name *n)
+void cni_onnx_describe(cn_onnx_info *info, const cni_onnx_name *n)
 {
   static const cn_onnx_kind kinds[] = {CN_ONNX_TENSOR, CN_ONNX_TENSOR, CN_ONNX_TENSOR, CN_ONNX_SEQUENCE, CN_ONNX_MAP};
   const cni_onnx_type *t = &n->type;
@@ -132,7 +127,7 @@ static void describe(cn_onnx_info *info, const cni_onnx_name *n)
 int cn_onnx_input_at(cn_onnx_info *info, const cn_onnx *o, size_t i)
 {
   if (i >= o->ninputs) return cn_err_set(CN_ERR_INDEX, "onnx: there is no input %zu", i);
-  describe(info, o->inputs[i]);
+  cni_onnx_describe(info, o->inputs[i]);
   return CN_OK;
 }
 
@@ -140,24 +135,9 @@ int cn_onnx_output_at(cn_onnx_info *info, const cn_onnx *o, size_t i)
 {
   const cni_onnx_graph *g = &o->model->graph;
   if (i >= g->noutputs) return cn_err_set(CN_ERR_INDEX, "onnx: there is no output %zu", i);
-  describe(info, &g->outputs[i]);
+  cni_onnx_describe(info, &g->outputs[i]);
   info->optional = g->outputs[i].type.kind == CNI_TYPE_OPTIONAL;
   return CN_OK;
-}
-
-int64_t cn_onnx_opset(const cn_onnx *o, const char *domain)
-{
-  const char *wanted = !strcmp(domain, "ai.onnx") ? "" : domain;
-  for (size_t i = 0; i < o->model->nopsets; i++)
-    if (!strcmp(o->model->opsets[i].domain, wanted)) return o->model->opsets[i].version;
-  return 0;
-}
-
-const char *cn_onnx_metadata(const cn_onnx *o, const char *key)
-{
-  for (size_t i = 0; i < o->model->nmetadata; i++)
-    if (!strcmp(o->model->metadata[2 * i], key)) return o->model->metadata[2 * i + 1];
-  return NULL;
 }
 
 /* ---- running ---- */
@@ -177,7 +157,7 @@ static int feed(cni_onnx_frame *f, const cn_onnx *o, const cn_onnx_feed *given)
   cn_onnx_info info = {.ndim = -1};
   int32_t slot = cni_onnx_slot_of(o->model, given->name);
   if (slot < 0) return cni_onnx_bad(o->model, "the model has no input '%s'", given->name);
-  if ((size_t)slot < g->ninputs) describe(&info, &g->inputs[slot]);
+  if ((size_t)slot < g->ninputs) cni_onnx_describe(&info, &g->inputs[slot]);
   cn_tensor *t = cn_onnx_value_as_tensor(given->value);
   if (t && info.kind == CN_ONNX_TENSOR && info.dtype && info.dtype != cn_dtype_of(t))
     return cn_err_set(CN_ERR_DTYPE, "onnx: input '%s' must be of %s, it is of %s", given->name,

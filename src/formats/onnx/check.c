@@ -112,11 +112,11 @@ static int resolve(const checker *c, cni_onnx_node *n)
   bool known;
   n->opset = opset_of(c, n->domain);
   if ((n->function = function_of(c->model, n))) return CN_OK;
-  if (!*n->domain && !n->opset) return bad_node(c, n, "the model does not say which opset it is of", "");
-  if (!*n->domain && n->opset > NEWEST) return bad_node(c, n, "the opset is newer than those that cairn knows", "");
   n->row = cni_onnx_find(n->domain, n->op, n->opset, &known);
-  if (!n->row)
-    return bad_node(c, n, known ? "the operator is not in this opset" : "cairn does not have the operator", "");
+  if (!*n->domain && !n->opset) n->problem = "the model does not say which opset it is of";
+  else if (!*n->domain && n->opset > NEWEST) n->problem = "the opset is newer than those that cairn knows";
+  else if (!n->row) n->problem = known ? "the operator is not in this opset" : "cairn does not have the operator";
+  if (n->problem) return c->model->partial ? CN_OK : bad_node(c, n, n->problem, "");
   n->template = n->row->text ? cni_onnx_parse(&c->model->arena, n->row->text) : NULL;
   return n->row->text && !n->template ? cn_err() : CN_OK;
 }

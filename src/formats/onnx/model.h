@@ -94,6 +94,7 @@ typedef struct cni_onnx_node {
   int32_t *done;    /* slots that nobody reads after this node */
   size_t ndone;
   int64_t opset;                 /* of its domain */
+  const char *problem;           /* why it cannot run; NULL: one of these is there */
   const struct cni_onnx_op *row; /* or */
   const struct cni_onnx_function *function;
   const struct cni_onnx_template *template; /* of a row that is one */
@@ -170,6 +171,7 @@ typedef struct cni_onnx_model {
   char *folder;                        /* of external data; NULL: there can be none */
   struct cni_onnx_external *externals; /* files that tensors lie in, open (tensors.c) */
   cn_device device;
+  bool partial; /* nodes that cannot run are kept */
   int64_t ir;
   const char *producer, *producer_version, *domain, *doc;
   int64_t version;

@@ -7,6 +7,8 @@
  * walked at many sizes. Invariant: nothing in a model changes while it is walked. */
 #include "run.h"
 
+#include <cairn/ext/system.h>
+#include <cairn/profile.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -101,6 +103,7 @@ static int call_function(cni_onnx_call *c)
 static int call_row(cni_onnx_call *c)
 {
   const cni_onnx_node *n = c->node;
+  if (n->problem) return cni_onnx_fail(c, CN_ERR_UNSUPPORTED, "%s", n->problem);
   if (n->function) return call_function(c);
   return n->row->text ? cni_onnx_eval(c, n->template) : n->row->build(c);
 }
@@ -140,6 +143,17 @@ static int compute_known(cni_onnx_call *c)
   return status;
 }
 
+/* The node as a range of a profile that is on: "Conv conv1". */
+static bool range_begin(const cni_onnx_node *n)
+{
+  cn_text name = {0};
+  if (!cn_profile_on(0)) return false;
+  cn_text_putf(&name, "%s %s", n->op, *n->name || !n->noutputs ? n->name : n->output_names[0]);
+  bool begun = name.s && !cn_profile_range_begin(name.s);
+  cn_text_free(&name);
+  return begun;
+}
+
 /* Inputs from the frame, the call, results into the frame. */
 static int step(cni_onnx_frame *f, const cni_onnx_node *n)
 {
@@ -148,6 +162,7 @@ static int step(cni_onnx_frame *f, const cni_onnx_node *n)
   c.out = cni_onnx_room(&c, n->noutputs + 1, sizeof *c.out);
   cn_scope *scope = cn_scope_begin();
   int status = in && c.out && scope ? CN_OK : cn_err();
+  bool ranged = range_begin(n);
   c.in = in;
   for (size_t i = 0; !status && i < n->ninputs; i++) in[i] = cni_onnx_slot(f, n->inputs[i]);
   while (c.nin && !status && !in[c.nin - 1]) c.nin--; /* those left out at the end are not there */
@@ -155,6 +170,7 @@ static int step(cni_onnx_frame *f, const cni_onnx_node *n)
   if (!status) status = cn_err();
   if (!status && all_known(&c)) status = compute_known(&c);
   if (status) status = explain(&c);
+  if (ranged) cn_profile_range_end();
   for (size_t i = 0; c.out && i < n->noutputs; i++) {
     int32_t slot = status ? -1 : n->outputs[i];
     if (slot >= 0 && !f->slots[slot]) f->slots[slot] = c.out[i];

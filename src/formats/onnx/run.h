@@ -4,6 +4,17 @@
 
 #include "call.h"
 
+struct cn_onnx {
+  cni_onnx_model *model;
+  const cni_onnx_name **inputs; /* in the arena: those without an initialiser */
+  size_t ninputs;
+  struct cni_onnx_place *nodes; /* in the arena: see look.c */
+  size_t nnodes;
+};
+int cni_onnx_list_nodes(cn_onnx *model);
+/* What a type says, seen from outside: an optional is what it may hold. */
+void cni_onnx_describe(cn_onnx_info *info, const cni_onnx_name *name);
+
 /* The values of one graph while it is walked. */
 typedef struct cni_onnx_frame {
   const cni_onnx_model *model;
