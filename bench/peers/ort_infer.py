@@ -10,19 +10,8 @@ from itertools import repeat
 
 import onnxruntime
 import torch
-from networks import INFER, filled
+from networks import INFER, Alone, filled
 from torch_side import dialogue, sample
-
-
-class Alone(torch.nn.Module):
-    """A network that takes one argument: the exporter makes inputs of others, though they have defaults."""
-
-    def __init__(self, net):
-        super().__init__()
-        self.net = net
-
-    def forward(self, x):
-        return self.net(x)
 
 
 def export(net, x):
