@@ -12,7 +12,9 @@ static int conv(cni_onnx_call *c)
   if (cn_ndim(w) != cn_ndim(x))
     return cni_onnx_fail(c, CN_ERR_SHAPE, "weights have %d dimensions, not %d", cn_ndim(w), cn_ndim(x));
   if (cni_onnx_window_of(&at, c, x, cn_shape(w) + 2)) return cn_err();
-  if (!at.even && !(x = cni_onnx_window_pad(&at, x, 0))) return cn_err();
+  if (!at.even) x = cni_onnx_window_pad(&at, x, 0);
+  /* Kernels are fastest on planes; the order of a view by Transpose, channels-last, would go on through the network. */
+  if (!x || !(x = cn_contiguous(x))) return cn_err();
   size_t n = (size_t)at.n;
   cn_value args[] = {cn_v_tensor(x),
                      cn_v_tensor(w),

@@ -76,14 +76,25 @@ static int unsqueeze(cni_onnx_call *c)
   return cni_onnx_out(c, 0, cn_reshape(x, shape, (size_t)ndim));
 }
 
+/* A new order of dimensions. One in which only sizes of 1 move is a reshape, whose strides are in order, too: by those
+ * of an image of one channel, what follows would be channels-last. */
 static int transpose(cni_onnx_call *c)
 {
   cn_tensor *x = cni_onnx_in(c, 0);
   cni_onnx_ints perm = cni_onnx_ints_of(c, "perm");
-  int64_t dims[CN_MAX_DIMS], ndim = cn_ndim(x);
+  int64_t dims[CN_MAX_DIMS], shape[CN_MAX_DIMS], ndim = x ? cn_ndim(x) : 0, last = -1;
   if (!x || cn_err()) return cn_err();
   for (int64_t i = 0; i < ndim; i++) dims[i] = ndim - 1 - i;
-  return cni_onnx_out(c, 0, perm.v ? cn_permute(x, perm.v, perm.n) : cn_permute(x, dims, (size_t)ndim));
+  cn_tensor *t = perm.v ? cn_permute(x, perm.v, perm.n) : cn_permute(x, dims, (size_t)ndim);
+  bool moves = !t || !cn_is_contiguous(x);
+  for (int64_t i = 0; i < ndim && !moves; i++) {
+    int64_t d = perm.v ? (perm.v[i] < 0 ? perm.v[i] + ndim : perm.v[i]) : dims[i];
+    shape[i] = cn_shape(x)[d];
+    if (shape[i] == 1) continue;
+    moves = d < last;
+    last = d;
+  }
+  return cni_onnx_out(c, 0, moves ? t : cn_reshape(x, shape, (size_t)ndim));
 }
 
 /* ---- joining and cutting ---- */
