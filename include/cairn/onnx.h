@@ -70,7 +70,8 @@ typedef struct cn_onnx_origin {
   int64_t version, ir; /* its own; of the format */
 } cn_onnx_origin;
 CN_API void cn_onnx_origin_of(cn_onnx_origin *origin, const cn_onnx *model);
-CN_API const char *cn_onnx_opset_at(const cn_onnx *model, size_t i, int64_t *version); /* a domain; NULL past the last */
+/* A domain; NULL past the last. */
+CN_API const char *cn_onnx_opset_at(const cn_onnx *model, size_t i, int64_t *version);
 CN_API const char *cn_onnx_metadata_at(const cn_onnx *model, size_t i, const char **value); /* a key; likewise */
 CN_API size_t cn_onnx_initials(const cn_onnx *model); /* its weights and constants, without those inside of nodes */
 CN_API int cn_onnx_initial_at(cn_onnx_info *info, const cn_onnx *model, size_t i);

@@ -58,7 +58,8 @@ def save_npy(path, code, shape, values):
     head = repr({"descr": descr, "fortran_order": False, "shape": tuple(shape)}).encode()
     head += b" " * (63 - (10 + len(head)) % 64) + b"\n"
     with open(path, "wb") as file:
-        file.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head + struct.pack(f"<{len(values)}{code}", *values))
+        file.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head)
+        file.write(struct.pack(f"<{len(values)}{code}", *values))
 
 
 def load_npy(path):

@@ -1,8 +1,8 @@
 /* check.c: `cairn check`: whether cairn runs an ONNX model: its opsets, its operators and how each is run, and all
  * that cannot be.
  *
- * Place in the flow: the model is loaded with what cannot run in it (cn_onnx_opts.partial); onnx.c runs it where that is
- * asked for. Invariant: the exit status is 0 exactly where nothing was found. */
+ * Place in the flow: the model is loaded with what cannot run in it (cn_onnx_opts.partial); onnx.c runs it where that
+ * is asked for. Invariant: the exit status is 0 exactly where nothing was found. */
 #include <cairn/cairn.h>
 #include <cairn/ext/system.h>
 #include <stdio.h>
