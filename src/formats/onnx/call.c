@@ -76,6 +76,14 @@ int cni_onnx_strings_in(cn_strings *out, const cni_onnx_call *c, size_t i)
   return cn_err();
 }
 
+cn_tensor *cni_onnx_in_moved(const cni_onnx_call *c, size_t i)
+{
+  cn_onnx_value *v = cni_onnx_value_in(c, i);
+  if (!v || v->kind != CN_ONNX_STRINGS) return cni_onnx_in(c, i);
+  cn_tensor *at = cn_arange(0, (double)cn_numel(v->lengths), .dtype = CN_I64, .device = cn_device_of(v->lengths));
+  return cn_reshape(at, cn_shape(v->lengths), (size_t)cn_ndim(v->lengths));
+}
+
 cn_tensor *const *cni_onnx_rest(cni_onnx_call *c, size_t first, size_t *n)
 {
   *n = c->nin > first ? c->nin - first : 0;
@@ -249,6 +257,14 @@ int cni_onnx_out(cni_onnx_call *c, size_t i, cn_tensor *t)
 int cni_onnx_out_strings(cni_onnx_call *c, size_t i, const cn_strings *s)
 {
   return cn_err() ? cn_err() : cni_onnx_out_value(c, i, cn_onnx_value_strings(s));
+}
+
+int cni_onnx_out_moved(cni_onnx_call *c, size_t i, cn_tensor *t, size_t from)
+{
+  cn_strings all, moved;
+  if (!cni_onnx_has(c, from) || c->in[from]->kind != CN_ONNX_STRINGS) return cni_onnx_out(c, i, t);
+  if (!t || cni_onnx_strings_in(&all, c, from) || cn_strings_take(&moved, &all, t)) return cn_err();
+  return cni_onnx_out_strings(c, i, &moved);
 }
 
 int cni_onnx_out_ints(cni_onnx_call *c, size_t i, const int64_t *v, size_t n, bool scalar)

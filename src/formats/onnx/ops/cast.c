@@ -73,8 +73,20 @@ static int cast_like(cni_onnx_call *c)
   return cast_to(c, v->kind == CN_ONNX_STRINGS ? CNI_ONNX_STRING : cni_onnx_type_of(cn_dtype_of(v->t)));
 }
 
+/* The same bits as another type of as many. */
+static int bit_cast(cni_onnx_call *c)
+{
+  cn_tensor *x = cni_onnx_in(c, 0);
+  cn_dtype to = cni_onnx_dtype_of(c, "to", CN_DTYPE_NONE), from = cn_dtype_of(x);
+  if (!x || cn_err()) return cn_err();
+  if (!to || cn_dtype_bytes(to, 8) != cn_dtype_bytes(from, 8))
+    return cni_onnx_fail(c, CN_ERR_DTYPE, "%s has not as many bits as %s", cn_dtype_name(to), cn_dtype_name(from));
+  return cni_onnx_out(c, 0, cn_view_dtype(x, to));
+}
+
 const cni_onnx_op cni_onnx_cast_ops[] = {
     ONNX_BUILD("Cast", 6, cast),
     ONNX_BUILD("CastLike", 15, cast_like),
+    ONNX_BUILD("BitCast", 26, bit_cast),
     {NULL, NULL, NULL, 0, 0},
 };

@@ -128,18 +128,19 @@ static int arg_extreme(cni_onnx_call *c)
   return cni_onnx_out(c, 0, last ? cn_rsub(t, cn_int(cn_size(x, axis) - 1)) : t);
 }
 
-/* exclusive: without the element itself; reverse: from the end. */
-static int cumsum(cni_onnx_call *c)
+/* Sums or products so far. exclusive: without the element itself; reverse: from the end. */
+static int running(cni_onnx_call *c)
 {
+  bool sum = !strcmp(c->node->op, "CumSum");
   cn_tensor *x = cni_onnx_in(c, 0);
   int64_t axis = x ? cni_onnx_axis(c, cni_onnx_int_in(c, 1, 0), cn_ndim(x)) : -1;
   bool reverse = cni_onnx_int(c, "reverse", 0) != 0;
   if (axis < 0 || cn_err()) return cn_err();
   cn_tensor *t = reverse ? cn_flip(x, CN_SHAPE(axis)) : x;
-  t = cn_cumsum(t, axis, .dtype = cn_dtype_of(x));
+  t = sum ? cn_cumsum(t, axis, .dtype = cn_dtype_of(x)) : cn_cumprod(t, axis, .dtype = cn_dtype_of(x));
   if (cni_onnx_int(c, "exclusive", 0) && t && cn_size(t, axis)) {
     cn_tensor *first = cn_narrow(t, axis, 0, 1), *rest = cn_narrow(t, axis, 0, cn_size(t, axis) - 1);
-    t = cn_cat(CN_TENSORS(cn_zeros_like(first), rest), .dim = axis ? axis : CN_ZERO);
+    t = cn_cat(CN_TENSORS(cn_full_like(first, sum ? 0 : 1), rest), .dim = axis ? axis : CN_ZERO);
   }
   return cni_onnx_out(c, 0, reverse ? cn_flip(t, CN_SHAPE(axis)) : t);
 }
@@ -151,5 +152,6 @@ const cni_onnx_op cni_onnx_reduce_ops[] = {
     ONNX_BUILD("ReduceL2", 1, reduce),     ONNX_BUILD("ReduceSumSquare", 1, reduce),
     ONNX_BUILD("ReduceLogSum", 1, reduce), ONNX_BUILD("ReduceLogSumExp", 1, reduce),
     ONNX_BUILD("ArgMax", 1, arg_extreme),  ONNX_BUILD("ArgMin", 1, arg_extreme),
-    ONNX_BUILD("CumSum", 11, cumsum),      {NULL, NULL, NULL, 0, 0},
+    ONNX_BUILD("CumSum", 11, running),     ONNX_BUILD("CumProd", 26, running),
+    {NULL, NULL, NULL, 0, 0},
 };

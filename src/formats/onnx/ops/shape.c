@@ -245,6 +245,26 @@ static int pad(cni_onnx_call *c)
   return cni_onnx_out(c, 0, pad_by(c, x, all, m == 1 ? 'r' : m == 2 ? 'e' : 'c'));
 }
 
+/* The middle of each dimension, or zeros around it; what is odd is behind. */
+static int center_crop_pad(cni_onnx_call *c)
+{
+  cn_tensor *x = cni_onnx_in(c, 0);
+  cni_onnx_ints to = cni_onnx_ints_in(c, 1), axes = cni_onnx_ints_of(c, "axes");
+  int64_t ndim = cn_ndim(x), all[2 * CN_MAX_DIMS] = {0};
+  if (!x || cn_err()) return cn_err();
+  if (!to.v || to.n != (axes.v ? axes.n : (size_t)ndim))
+    return cni_onnx_fail(c, CN_ERR_VALUE, "its shape has %zu numbers", to.n);
+  for (size_t i = 0; i < to.n; i++) {
+    int64_t d = cni_onnx_axis(c, axes.v ? axes.v[i] : (int64_t)i, ndim);
+    if (d < 0) return cn_err();
+    if (to.v[i] < 0) return cni_onnx_fail(c, CN_ERR_VALUE, "a size is negative");
+    int64_t more = to.v[i] - cn_size(x, d), *pair = all + 2 * (ndim - 1 - d);
+    pair[0] = more / 2;
+    pair[1] = more - more / 2;
+  }
+  return cni_onnx_out(c, 0, cn_constant_pad_nd(x, all, 2 * (size_t)ndim));
+}
+
 /* Blocks of the channels beside one another in the image. CRD: the block's place is the faster one among channels. */
 static int depth_to_space(cni_onnx_call *c)
 {
@@ -295,6 +315,7 @@ const cni_onnx_op cni_onnx_shape_ops[] = {
     ONNX_BUILD("Expand", 8, expand),
     ONNX_BUILD("Tile", 1, tile),
     ONNX_BUILD("Pad", 1, pad),
+    ONNX_BUILD("CenterCropPad", 18, center_crop_pad),
     ONNX_BUILD("Trilu", 14, trilu),
     ONNX_BUILD("DepthToSpace", 1, depth_to_space),
     ONNX_BUILD("SpaceToDepth", 1, space_to_depth),
