@@ -87,10 +87,11 @@ static int64_t lists_of(cn_tensor **lists, cni_onnx_call *c, cn_tensor *x, cn_te
   int64_t ndim = x && index ? cn_ndim(index) : 0, k = ndim ? cn_size(index, ndim - 1) : 0;
   if (cn_err()) return cn_err();
   if (batch < 0 || k < 1 || batch >= ndim || batch + k > cn_ndim(x))
-    return cni_onnx_fail(c, CN_ERR_SHAPE, "places in %lld dimensions behind %lld, of %d", (long long)k, (long long)batch,
-                         cn_ndim(x));
+    return cni_onnx_fail(c, CN_ERR_SHAPE, "places in %lld dimensions behind %lld, of %d", (long long)k,
+                         (long long)batch, cn_ndim(x));
   for (int64_t i = 0; i < batch; i++) {
-    if (cn_size(x, i) != cn_size(index, i)) return cni_onnx_fail(c, CN_ERR_SHAPE, "dimension %lld differs", (long long)i);
+    if (cn_size(x, i) != cn_size(index, i))
+      return cni_onnx_fail(c, CN_ERR_SHAPE, "dimension %lld differs", (long long)i);
     lists[i] = line(cn_size(x, i), i, ndim - 1, x);
   }
   if (cn_dtype_of(index) != CN_I64) index = cn_cast(index, CN_I64);
@@ -111,14 +112,14 @@ static cn_tensor *reduce_nd(cn_tensor *x, cn_tensor *const *lists, int64_t n, cn
   int64_t shape[CN_MAX_DIMS], rest = cn_ndim(x) - n, rows = 1, many = cn_numel(lists[0]);
   cn_tensor *at = places(lists[0], cn_size(x, 0));
   for (int64_t i = 0; i < n; i++) rows *= cn_size(x, i);
-  for (int64_t i = 1; i < n; i++)
-    at = cn_add(cn_mul(at, cn_int(cn_size(x, i))), places(lists[i], cn_size(x, i)));
+  for (int64_t i = 1; i < n; i++) at = cn_add(cn_mul(at, cn_int(cn_size(x, i))), places(lists[i], cn_size(x, i)));
   for (int64_t i = 0; i < rest; i++) shape[1 + i] = cn_size(x, n + i);
   shape[0] = many;
   from = cn_reshape(from, shape, (size_t)rest + 1);
   shape[0] = rows;
   cn_tensor *t = cn_reshape(x, shape, (size_t)rest + 1);
-  return cn_reshape(cn_index_reduce(t, 0, cn_reshape(at, CN_SHAPE(many)), from, how), cn_shape(x), (size_t)cn_ndim(x));
+  return cn_reshape(cn_index_reduce(t, 0, cn_reshape(at, CN_SHAPE(many)), from, how), cn_shape(x),
+                    (size_t)cn_ndim(x));
 }
 
 static int scatter_nd(cni_onnx_call *c)

@@ -146,12 +146,19 @@ static int running(cni_onnx_call *c)
 }
 
 const cni_onnx_op cni_onnx_reduce_ops[] = {
-    ONNX_BUILD("ReduceSum", 1, reduce),    ONNX_BUILD("ReduceMean", 1, reduce),
-    ONNX_BUILD("ReduceMax", 1, reduce),    ONNX_BUILD("ReduceMin", 1, reduce),
-    ONNX_BUILD("ReduceProd", 1, reduce),   ONNX_BUILD("ReduceL1", 1, reduce),
-    ONNX_BUILD("ReduceL2", 1, reduce),     ONNX_BUILD("ReduceSumSquare", 1, reduce),
-    ONNX_BUILD("ReduceLogSum", 1, reduce), ONNX_BUILD("ReduceLogSumExp", 1, reduce),
-    ONNX_BUILD("ArgMax", 1, arg_extreme),  ONNX_BUILD("ArgMin", 1, arg_extreme),
-    ONNX_BUILD("CumSum", 11, running),     ONNX_BUILD("CumProd", 26, running),
+    ONNX_BUILD("ReduceSum", 1, reduce),
+    ONNX_BUILD("ReduceMean", 1, reduce),
+    ONNX_BUILD("ReduceMax", 1, reduce),
+    ONNX_BUILD("ReduceMin", 1, reduce),
+    ONNX_BUILD("ReduceProd", 1, reduce),
+    ONNX_BUILD("ReduceL1", 1, reduce),
+    ONNX_BUILD("ReduceL2", 1, reduce),
+    ONNX_BUILD("ReduceSumSquare", 1, reduce),
+    ONNX_BUILD("ReduceLogSum", 1, reduce),
+    ONNX_BUILD("ReduceLogSumExp", 1, reduce),
+    ONNX_BUILD("ArgMax", 1, arg_extreme),
+    ONNX_BUILD("ArgMin", 1, arg_extreme),
+    ONNX_BUILD("CumSum", 11, running),
+    ONNX_BUILD("CumProd", 26, running),
     {NULL, NULL, NULL, 0, 0},
 };
