@@ -1,9 +1,197 @@
-/* microsoft.c: operators of com.microsoft, into which its tools fuse others. See call.h. */
+/* microsoft.c: operators of com.microsoft, into which its tools fuse others, that are no attention and no norm. See
+ * call.h. */
+#include <string.h>
+
 #include "formats/onnx/call.h"
 
+/* ---- operators of the default domain under another name ---- */
+
+/* Runs what the default domain has of this name, in an opset when it meant the same. */
+static int standard(cni_onnx_call *c, const char *name, int64_t opset)
+{
+  bool known;
+  const cni_onnx_op *row = cni_onnx_find("", name, opset, &known);
+  if (!row || !row->build) return cni_onnx_fail(c, CN_ERR_INTERNAL, "no builder of %s", name);
+  int64_t own = c->opset;
+  c->opset = opset;
+  int status = row->build(c);
+  c->opset = own;
+  return status;
+}
+
+static int pad(cni_onnx_call *c) { return standard(c, "Pad", 11); }
+static int trilu(cni_onnx_call *c) { return standard(c, "Trilu", 14); }
+
+/* The step may be left out. */
+static int range(cni_onnx_call *c)
+{
+  double from = cni_onnx_float_in(c, 0, 0), to = cni_onnx_float_in(c, 1, 0);
+  if (cni_onnx_has(c, 2)) return standard(c, "Range", 11);
+  cn_tensor *x = cni_onnx_in(c, 0);
+  if (!x || cn_err()) return cn_err();
+  return cni_onnx_out(c, 0,
+                      cn_arange(from, to > from ? to : from, .dtype = cn_dtype_of(x), .device = cni_onnx_device(c)));
+}
+
+static int expand_dims(cni_onnx_call *c)
+{
+  cn_tensor *x = cni_onnx_in(c, 0);
+  int64_t axis = cni_onnx_int_in(c, 1, 0);
+  if (!x || cn_err()) return cn_err();
+  return cni_onnx_out(c, 0, cn_unsqueeze(x, axis));
+}
+
+/* ---- activations behind others ---- */
+
+/* By name, with up to three numbers. */
+static cn_tensor *activated(cni_onnx_call *c, cn_tensor *t, const char *name, const double *p, size_t np)
+{
+  if (!t || !*name || !strcmp(name, "None")) return t;
+  if (!strcmp(name, "Relu")) return cn_relu(t);
+  if (!strcmp(name, "Tanh")) return cn_tanh(t);
+  if (!strcmp(name, "Sigmoid")) return cn_sigmoid(t);
+  if (!strcmp(name, "LeakyRelu")) return cn_leaky_relu(t, .negative_slope = np ? p[0] : 0.01);
+  if (!strcmp(name, "Clip") && np == 2) return cn_clamp(t, cn_num(p[0]), cn_num(p[1]));
+  if (!strcmp(name, "HardSigmoid"))
+    return cn_clamp(cn_add(cn_mul(t, cn_num(np ? p[0] : 0.2)), cn_num(np > 1 ? p[1] : 0.5)), cn_int(0), cn_int(1));
+  if (!strcmp(name, "Elu")) return cn_elu(t, .alpha = np ? p[0] : 1);
+  if (!strcmp(name, "Softplus")) return cn_softplus(t);
+  cni_onnx_fail(c, CN_ERR_UNSUPPORTED, "activation '%s' is not there", name);
+  return NULL;
+}
+
+/* The call's result 0 so far, changed. */
+static int change_result(cni_onnx_call *c, cn_tensor *add, const double *p, size_t np)
+{
+  cn_tensor *t = c->out[0] ? c->out[0]->t : NULL;
+  if (!t) return cn_err();
+  if (add) t = cn_add(t, add);
+  return cni_onnx_out(c, 0, activated(c, t, cni_onnx_text(c, "activation", ""), p, np));
+}
+
+/* A convolution, plus Z, then an activation. */
+static int fused_conv(cni_onnx_call *c)
+{
+  cni_onnx_floats p = cni_onnx_floats_of(c, "activation_params");
+  if (standard(c, "Conv", 11)) return cn_err();
+  return change_result(c, cni_onnx_maybe(c, 3), p.v, p.n);
+}
+
+static int fused_gemm(cni_onnx_call *c)
+{
+  double p[2] = {cni_onnx_float(c, "activation_alpha", 0), cni_onnx_float(c, "activation_beta", 0)};
+  size_t np = cni_onnx_attr_of(c, "activation_beta") ? 2 : cni_onnx_attr_of(c, "activation_alpha") ? 1 : 0;
+  return standard(c, "Gemm", 13) ? cn_err() : change_result(c, NULL, p, np);
+}
+
+/* Channels last, weights as Conv's but for that. */
+static int nhwc_conv(cni_onnx_call *c)
+{
+  int64_t last = -1, second = 1;
+  cn_tensor *x = cni_onnx_in(c, 0), *w = cni_onnx_in(c, 1);
+  if (!x || !w) return cn_err();
+  cn_onnx_value *turned[3] = {cni_onnx_take(cn_movedim(x, &last, 1, &second, 1)),
+                              cni_onnx_take(cn_movedim(w, &last, 1, &second, 1)), c->nin > 2 ? c->in[2] : NULL};
+  cn_onnx_value *const *given = c->in;
+  c->in = turned;
+  int status = turned[0] && turned[1] ? standard(c, "Conv", 11) : cn_err();
+  c->in = given;
+  cn_onnx_value_release(turned[0]);
+  cn_onnx_value_release(turned[1]);
+  if (status || !c->out[0]) return status;
+  return cni_onnx_out(c, 0, cn_contiguous(cn_movedim(c->out[0]->t, &second, 1, &last, 1)));
+}
+
+/* ---- products ---- */
+
+/* transBatch: the first dimension goes in front of the last but one; then trans: the last two are exchanged. */
+static cn_tensor *turned(cn_tensor *t, bool batch, bool trans)
+{
+  int64_t first = 0, before = -2;
+  if (t && batch && cn_ndim(t) > 2) t = cn_movedim(t, &first, 1, &before, 1);
+  return t && trans && cn_ndim(t) > 1 ? cn_transpose(t, -2, -1) : t;
+}
+
+static int fused_matmul(cni_onnx_call *c)
+{
+  cn_tensor *a = turned(cni_onnx_in(c, 0), cni_onnx_int(c, "transBatchA", 0), cni_onnx_int(c, "transA", 0));
+  cn_tensor *b = turned(cni_onnx_in(c, 1), cni_onnx_int(c, "transBatchB", 0), cni_onnx_int(c, "transB", 0));
+  double alpha = cni_onnx_float(c, "alpha", 1);
+  if (!a || !b) return cn_err();
+  cn_tensor *t = cn_matmul(a, b);
+  return cni_onnx_out(c, 0, alpha == 1 ? t : cn_mul(t, cn_num(alpha)));
+}
+
+/* ---- others ---- */
+
+/* (.., 2 n): one half by gelu of the other. */
+static int bias_split_gelu(cni_onnx_call *c)
+{
+  cn_tensor *x = cni_onnx_in(c, 0), *b = cni_onnx_in(c, 1), *t = x && b ? cn_add(x, b) : NULL;
+  if (!t) return cn_err();
+  int64_t half = cn_shape(t)[cn_ndim(t) - 1] / 2;
+  return cni_onnx_out(c, 0, cn_mul(cn_narrow(t, -1, 0, half), cn_gelu(cn_narrow(t, -1, half, half))));
+}
+
+static int fast_gelu(cni_onnx_call *c)
+{
+  cn_tensor *x = cni_onnx_in(c, 0), *b = cni_onnx_maybe(c, 1);
+  if (!x) return cn_err();
+  return cni_onnx_out(c, 0, cn_gelu(b ? cn_add(x, b) : x, .approximate = "tanh"));
+}
+
+/* Over all dimensions from `axis` on. */
+static int bias_softmax(cni_onnx_call *c)
+{
+  cn_tensor *x = cni_onnx_in(c, 0), *b = cni_onnx_in(c, 1);
+  int64_t axis = x ? cni_onnx_axis(c, cni_onnx_int(c, "axis", 1), cn_ndim(x)) : -1;
+  if (axis < 0 || !b) return cn_err();
+  cn_tensor *t = cn_add(x, b);
+  if (!t || axis == cn_ndim(x) - 1) return cni_onnx_out(c, 0, t ? cn_softmax(t, -1) : NULL);
+  t = cn_softmax(cn_flatten(t, .start_dim = axis ? axis : CN_ZERO), -1);
+  return cni_onnx_out(c, 0, cn_reshape(t, cn_shape(x), (size_t)cn_ndim(x)));
+}
+
+static int cdist(cni_onnx_call *c)
+{
+  const char *metric = cni_onnx_text(c, "metric", "sqeuclidean");
+  cn_tensor *a = cni_onnx_in(c, 0), *b = cni_onnx_in(c, 1), *t = a && b ? cn_cdist(a, b) : NULL;
+  bool squared = !strcmp(metric, "sqeuclidean");
+  if (!squared && strcmp(metric, "euclidean") != 0) return cni_onnx_fail(c, CN_ERR_VALUE, "metric is '%s'", metric);
+  return cni_onnx_out(c, 0, t && squared ? cn_mul(t, t) : t);
+}
+
+/* Pairs of numbers lie in the last dimension, as ours do. */
+static int fourier(cni_onnx_call *c)
+{
+  cn_value args[] = {cn_v_tensor(cni_onnx_in(c, 0))};
+  bool back = !strcmp(c->node->op, "Irfft");
+  if (cni_onnx_int(c, "signal_ndim", 1) != 1 || !cni_onnx_int(c, "onesided", 1) || cni_onnx_int(c, "normalized", 0))
+    return cni_onnx_fail(c, CN_ERR_UNSUPPORTED, "other transforms than one-sided ones of one dimension");
+  return cni_onnx_out(c, 0, cn_err() ? NULL : cni_onnx_op1(back ? "fft_irfft" : "fft_rfft", args, 1));
+}
+
 const cni_onnx_op cni_onnx_microsoft_ops[] = {
+    ONNX_TEXT("BiasAdd", 1, "add(add(%0, %1), %2)"),
     ONNX_TEXT("BiasGelu", 1, "gelu(add(%0, %1))"),
+    ONNX_BUILD("BiasSoftmax", 1, bias_softmax),
+    ONNX_BUILD("BiasSplitGelu", 1, bias_split_gelu),
+    ONNX_BUILD("CDist", 1, cdist),
+    ONNX_BUILD("ExpandDims", 1, expand_dims),
+    ONNX_BUILD("FastGelu", 1, fast_gelu),
+    ONNX_BUILD("FusedConv", 1, fused_conv),
+    ONNX_BUILD("FusedGemm", 1, fused_gemm),
+    ONNX_BUILD("FusedMatMul", 1, fused_matmul),
     ONNX_TEXT("Gelu", 1, "gelu(%0)"),
+    ONNX_TEXT("Inverse", 1, "inverse(%0)"),
+    ONNX_BUILD("Irfft", 1, fourier),
+    ONNX_BUILD("NhwcConv", 1, nhwc_conv),
+    ONNX_BUILD("Pad", 1, pad),
     ONNX_TEXT("QuickGelu", 1, "mul(%0, sigmoid(mul(%0, $alpha=1.702)))"),
+    ONNX_BUILD("Range", 1, range),
+    ONNX_BUILD("Rfft", 1, fourier),
+    ONNX_TEXT("SampleOp", 1, "%0"),
+    ONNX_BUILD("TransposeMatMul", 1, fused_matmul),
+    ONNX_BUILD("Trilu", 1, trilu),
     {NULL, NULL, NULL, 0, 0},
 };

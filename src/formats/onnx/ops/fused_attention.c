@@ -1,0 +1,281 @@
+/* fused_attention.c: com.microsoft's operators of attention. See call.h.
+ *
+ * Each brings its operands to heads, its masks to numbers or bools, and is attention.h's. Keys of a sample that are
+ * padding get mask_filter_value added, as there, so that a query of padding alone still gives an average. */
+#include <math.h>
+#include <string.h>
+
+#include "formats/onnx/attention.h"
+
+/* ---- Attention, MultiHeadAttention ---- */
+
+typedef struct inputs {
+  int mask, bias, past, past_value; /* which they are; past_value < 0: the past is one tensor of both */
+} inputs;
+
+/* (B, 1, L or 1, T) of bools from (B) ends; (2 B) ends and starts; (B, T); (B, L, T); NULL with the error set. */
+static cn_tensor *padding_of(cni_onnx_call *c, cn_tensor *mask, int64_t batch, int64_t keys)
+{
+  int ndim = mask ? cn_ndim(mask) : 0;
+  const int64_t *s = mask ? cn_shape(mask) : NULL;
+  if (ndim == 1 && (s[0] == batch || s[0] == 2 * batch)) {
+    cn_tensor *seen = cni_onnx_below(cn_narrow(mask, 0, 0, batch), keys);
+    if (s[0] == batch) return seen;
+    return cni_onnx_both(seen, cn_logical_not(cni_onnx_below(cn_narrow(mask, 0, batch, batch), keys)));
+  }
+  if (ndim == 2) return cn_gt(cn_reshape(mask, CN_SHAPE(s[0], 1, 1, s[1])), cn_int(0));
+  if (ndim == 3) return cn_gt(cn_unsqueeze(mask, 1), cn_int(0));
+  if (mask && !cn_err()) cni_onnx_fail(c, CN_ERR_UNSUPPORTED, "a mask of this shape");
+  return NULL;
+}
+
+/* Keys and values behind those of the past. */
+static int64_t join_past(cni_onnx_attention *a, cni_onnx_call *c, const inputs *at)
+{
+  cn_tensor *keys[2] = {cni_onnx_maybe(c, (size_t)at->past), a->k}, *values[2] = {NULL, a->v};
+  if (!keys[0]) return 0;
+  if (at->past_value < 0) {
+    values[0] = cn_select(keys[0], 0, 1);
+    keys[0] = cn_select(keys[0], 0, 0);
+  } else values[0] = cni_onnx_in(c, (size_t)at->past_value);
+  if (!keys[0] || !values[0]) return 0;
+  if (cn_ndim(keys[0]) != 4 || cn_ndim(values[0]) != 4)
+    return cni_onnx_fail(c, CN_ERR_SHAPE, "past keys and values must be (batch, heads, length, size)");
+  a->k = cn_cat(keys, 2, .dim = 2);
+  a->v = cn_cat(values, 2, .dim = 2);
+  return cn_shape(keys[0])[2];
+}
+
+/* Masks, then the product; `past` keys came before the queries' own. */
+static int attend(cni_onnx_attention *a, cni_onnx_call *c, const inputs *at, int64_t past)
+{
+  cn_tensor *mask = cni_onnx_maybe(c, (size_t)at->mask), *added = cni_onnx_maybe(c, (size_t)at->bias);
+  if (cn_err() || !a->q || !a->k || !a->v) return cn_err();
+  cn_dtype own = cn_dtype_of(a->q);
+  int64_t batch = cn_shape(a->q)[0], queries = cn_shape(a->q)[2], keys = cn_shape(a->k)[2];
+  a->scale = cni_onnx_float(c, "scale", 0);
+  a->bias = added;
+  if (mask) {
+    cn_tensor *seen = padding_of(c, mask, batch, keys), *hidden;
+    hidden = cn_full(CN_SCALAR_SHAPE, cni_onnx_float(c, "mask_filter_value", -10000), .dtype = own,
+                     .device = cn_device_of(a->q));
+    cn_tensor *numbers = seen ? cn_where(seen, cn_zeros_like(hidden), hidden) : NULL;
+    if (!numbers) return cn_err();
+    a->bias = added ? cn_add(numbers, added) : numbers;
+  }
+  if (cni_onnx_int(c, "unidirectional", 0))
+    a->seen = cn_le(cni_onnx_distances(queries, keys, past, NULL, cn_device_of(a->q)), cn_int(0));
+  return cni_onnx_out(c, 0, cni_onnx_unheads(cni_onnx_attend(a)));
+}
+
+/* The input's product with the weights of queries, keys and values, side by side. */
+static int attention(cni_onnx_call *c)
+{
+  static const inputs at = {3, 5, 4, -1};
+  cn_tensor *x = cni_onnx_in(c, 0), *w = cni_onnx_in(c, 1), *b = cni_onnx_maybe(c, 2);
+  cni_onnx_ints sizes = cni_onnx_ints_of(c, "qkv_hidden_sizes");
+  int64_t heads = cni_onnx_int(c, "num_heads", 0), from = 0, widths[3];
+  cni_onnx_attention a = {0};
+  cn_tensor *parts[3], *present[2];
+  if (!x || !w) return cn_err();
+  if (cni_onnx_int(c, "do_rotary", 0) || cni_onnx_int(c, "past_present_share_buffer", 0))
+    return cni_onnx_fail(c, CN_ERR_UNSUPPORTED, "do_rotary and past_present_share_buffer are not there");
+  if (cn_ndim(x) != 3 || cn_ndim(w) != 2 || (sizes.v && sizes.n != 3))
+    return cni_onnx_fail(c, CN_ERR_SHAPE, "input, weights or qkv_hidden_sizes do not fit");
+  cn_tensor *all = b ? cn_add(cn_matmul(x, w), b) : cn_matmul(x, w);
+  for (int i = 0; i < 3; i++) {
+    widths[i] = sizes.v ? sizes.v[i] : cn_shape(w)[1] / 3;
+    parts[i] = all ? cni_onnx_heads(c, cn_narrow(all, 2, from, widths[i]), heads) : NULL;
+    from += widths[i];
+  }
+  a.q = parts[0];
+  a.k = parts[1];
+  a.v = parts[2];
+  if (!a.q || !a.k || !a.v) return cn_err();
+  int64_t past = join_past(&a, c, &at);
+  present[0] = a.k;
+  present[1] = a.v;
+  if (cni_onnx_wants(c, 1) && cni_onnx_out(c, 1, cn_stack(present, 2))) return cn_err();
+  return attend(&a, c, &at, past);
+}
+
+/* Queries, keys and values, each (B, length, columns), or packed with the others in one more dimension. */
+static int read_three(cni_onnx_attention *a, cni_onnx_call *c, int64_t heads)
+{
+  cn_tensor *t[3] = {cni_onnx_in(c, 0), cni_onnx_maybe(c, 1), cni_onnx_maybe(c, 2)};
+  cn_tensor *bias = cni_onnx_maybe(c, 3);
+  int64_t from = 0;
+  for (int i = 0; i < 2; i++) /* (B, length, heads, 3 or 2, size) */
+    if (t[i] && cn_ndim(t[i]) == 5) {
+      cn_tensor *packed = t[i];
+      for (int k = i; k < 3; k++) t[k] = cn_flatten(cn_select(packed, 3, k - i), .start_dim = 2);
+    }
+  for (int i = 0; i < 3; i++) {
+    if (!t[i]) return cn_err() ? cn_err() : cni_onnx_fail(c, CN_ERR_VALUE, "key or value is missing");
+    if (cn_ndim(t[i]) == 4) continue; /* heads already: of another sequence, without a bias */
+    int64_t width = cn_shape(t[i])[cn_ndim(t[i]) - 1];
+    if (bias) t[i] = cn_add(t[i], cn_narrow(bias, 0, from, width));
+    from += width;
+    if (!(t[i] = cni_onnx_heads(c, t[i], heads))) return cn_err();
+  }
+  a->q = t[0];
+  a->k = t[1];
+  a->v = t[2];
+  return cn_err();
+}
+
+static int multi_head_attention(cni_onnx_call *c)
+{
+  static const inputs at = {4, 5, 6, 7};
+  cni_onnx_attention a = {0};
+  if (cni_onnx_has(c, 8) || cni_onnx_has(c, 9) || cni_onnx_wants(c, 3))
+    return cni_onnx_fail(c, CN_ERR_UNSUPPORTED, "shared buffers, beams and the scores are not there");
+  if (read_three(&a, c, cni_onnx_int(c, "num_heads", 0))) return cn_err();
+  int64_t past = join_past(&a, c, &at);
+  if (cn_err() || cni_onnx_out(c, 1, a.k) || cni_onnx_out(c, 2, a.v)) return cn_err();
+  return attend(&a, c, &at, past);
+}
+
+/* ---- GroupQueryAttention ---- */
+
+typedef struct grouped {
+  cni_onnx_attention a;
+  int64_t heads, groups, total; /* total: the longest sample, with what is new */
+  cn_tensor *lengths, *firsts;  /* of samples, with what is new; where what is new begins */
+} grouped;
+
+static int check_grouped(const cni_onnx_call *c)
+{
+  if (cni_onnx_has(c, 12) || cni_onnx_has(c, 13) || cni_onnx_int(c, "kv_cache_bit_width", 0))
+    return cni_onnx_fail(c, CN_ERR_UNSUPPORTED, "caches of small numbers are not there");
+  if (cni_onnx_int(c, "qk_output", 0) || cni_onnx_wants(c, 3) || cni_onnx_int(c, "sliding_window_cache", 0))
+    return cni_onnx_fail(c, CN_ERR_UNSUPPORTED, "qk_output and sliding_window_cache are not there");
+  return cn_err();
+}
+
+static int read_grouped(grouped *g, cni_onnx_call *c)
+{
+  cn_tensor *q = cni_onnx_in(c, 0), *k = cni_onnx_maybe(c, 1), *v = cni_onnx_maybe(c, 2), *ends = cni_onnx_in(c, 5);
+  g->heads = cni_onnx_int(c, "num_heads", 0);
+  g->groups = cni_onnx_int(c, "kv_num_heads", 0);
+  g->total = cni_onnx_int_in(c, 6, 0);
+  if (!q || !ends || cn_err()) return cn_err();
+  if (g->groups < 1 || g->heads < 1 || g->heads % g->groups || cn_ndim(q) != 3)
+    return cni_onnx_fail(c, CN_ERR_VALUE, "num_heads must be a multiple of kv_num_heads");
+  if (!k || !v) { /* packed behind the queries */
+    int64_t size = cn_shape(q)[2] / (g->heads + 2 * g->groups);
+    k = cn_narrow(q, 2, g->heads * size, g->groups * size);
+    v = cn_narrow(q, 2, (g->heads + g->groups) * size, g->groups * size);
+    q = cn_narrow(q, 2, 0, g->heads * size);
+  }
+  g->a.q = cni_onnx_heads(c, q, g->heads);
+  g->a.k = cni_onnx_heads(c, k, g->groups);
+  g->a.v = cni_onnx_heads(c, v, g->groups);
+  if (!g->a.q || !g->a.k || !g->a.v) return cn_err();
+  if (cn_numel(ends) != cn_shape(q)[0])
+    return cni_onnx_fail(c, CN_ERR_SHAPE, "seqlens_k must have a number a sample");
+  /* the first call brings the whole of each sample, padded behind it */
+  int64_t fresh = cn_shape(g->a.q)[2];
+  g->lengths = cn_add(cn_cast(cn_reshape(ends, CN_SHAPE(-1)), CN_I64), cn_int(1));
+  g->firsts = fresh == g->total ? cn_zeros_like(g->lengths) : cn_sub(g->lengths, cn_int(fresh));
+  return cn_err();
+}
+
+static cn_tensor *normed(cn_tensor *x, cn_tensor *weight, double eps)
+{
+  return x && weight ? cn_rms_norm(x, CN_SHAPE(cn_shape(x)[3]), weight, .eps = eps) : x;
+}
+
+/* Norms of heads, then positions, of queries and keys. */
+static int turn_grouped(grouped *g, cni_onnx_call *c)
+{
+  double eps = cni_onnx_float(c, "qk_norm_epsilon", 1e-6);
+  g->a.q = normed(g->a.q, cni_onnx_maybe(c, 14), eps);
+  g->a.k = normed(g->a.k, cni_onnx_maybe(c, 15), eps);
+  if (!cni_onnx_int(c, "do_rotary", 0) || cn_err()) return cn_err();
+  cn_tensor *cos = cni_onnx_in(c, 7), *sin = cni_onnx_in(c, 8), *at = cni_onnx_maybe(c, 9);
+  bool interleaved = cni_onnx_int(c, "rotary_interleaved", 0) != 0;
+  int64_t fresh = cn_shape(g->a.q)[2];
+  if (!cos || !sin) return cn_err();
+  if (!at)
+    at = cn_add(cn_unsqueeze(g->firsts, 1),
+                cn_arange(0, (double)fresh, .dtype = CN_I64, .device = cn_device_of(g->a.q)));
+  cos = cn_unsqueeze(cn_embedding(at, cos, CN_NONE), 1);
+  sin = cn_unsqueeze(cn_embedding(at, sin, CN_NONE), 1);
+  g->a.q = cni_onnx_rotate(g->a.q, cos, sin, interleaved);
+  g->a.k = cni_onnx_rotate(g->a.k, cos, sin, interleaved);
+  return cn_err();
+}
+
+/* What is new, at its places of the cache. */
+static cn_tensor *cached(const grouped *g, cn_tensor *past, cn_tensor *x)
+{
+  if (!x || cn_err()) return NULL;
+  const int64_t *s = cn_shape(x);
+  int64_t held = past ? cn_shape(past)[2] : 0, room = held > g->total ? held : g->total;
+  if (!held && s[2] == room) return x;
+  int64_t shape[4] = {s[0], s[1], room, s[3]}, more[4] = {0, 0, 0, room - held};
+  cn_tensor *all = past ? cn_constant_pad_nd(past, more, 4)
+                        : cn_zeros(shape, 4, .dtype = cn_dtype_of(x), .device = cn_device_of(x));
+  cn_tensor *at = cn_add(cn_reshape(g->firsts, CN_SHAPE(-1, 1, 1, 1)),
+                         cn_unsqueeze(cn_arange(0, (double)s[2], .dtype = CN_I64, .device = cn_device_of(x)), 1));
+  return cn_scatter(all, 2, cn_expand(at, s, 4), x);
+}
+
+static int group_query_attention(cni_onnx_call *c)
+{
+  grouped g = {.a = {.scale = cni_onnx_float(c, "scale", 0), .softcap = cni_onnx_float(c, "softcap", 0)}};
+  int64_t window = cni_onnx_int(c, "local_window_size", -1);
+  cn_tensor *keys = cni_onnx_maybe(c, 3), *values = cni_onnx_maybe(c, 4);
+  if (check_grouped(c) || read_grouped(&g, c) || turn_grouped(&g, c)) return cn_err();
+  g.a.k = cached(&g, keys, g.a.k);
+  g.a.v = cached(&g, values, g.a.v);
+  if (!g.a.k || !g.a.v || cni_onnx_out(c, 1, g.a.k) || cni_onnx_out(c, 2, g.a.v)) return cn_err();
+  if (cn_shape(g.a.k)[2] > g.total) { /* a cache with room behind */
+    g.a.k = cn_narrow(g.a.k, 2, 0, g.total);
+    g.a.v = cn_narrow(g.a.v, 2, 0, g.total);
+  }
+  cn_tensor *ahead = cni_onnx_distances(cn_shape(g.a.q)[2], g.total, 0, g.firsts, cn_device_of(g.a.q));
+  if (cni_onnx_int(c, "causal", 1)) g.a.seen = cn_le(ahead, cn_int(0));
+  else g.a.seen = cni_onnx_below(g.lengths, g.total);
+  if (window > 0) g.a.seen = cni_onnx_both(g.a.seen, cn_gt(ahead, cn_int(-window)));
+  g.a.bias = cni_onnx_maybe(c, 10);
+  g.a.sink = cni_onnx_maybe(c, 11);
+  if (!g.a.sink && cni_onnx_int(c, "smooth_softmax", 0) > 0)
+    g.a.sink = cn_zeros(CN_SHAPE(g.heads), .dtype = cn_dtype_of(g.a.q), .device = cn_device_of(g.a.q));
+  return cni_onnx_out(c, 0, cni_onnx_unheads(cni_onnx_attend(&g.a)));
+}
+
+/* ---- RotaryEmbedding ---- */
+
+/* Positions: one number, from which a sample's count on, or one for each. */
+static int rotary_embedding(cni_onnx_call *c)
+{
+  cn_tensor *x = cni_onnx_in(c, 0), *at = cni_onnx_in(c, 1), *cos = cni_onnx_in(c, 2), *sin = cni_onnx_in(c, 3);
+  int64_t heads = cni_onnx_int(c, "num_heads", 0), part = cni_onnx_int(c, "rotary_embedding_dim", 0);
+  if (!x || !at || !cos || !sin) return cn_err();
+  bool flat = cn_ndim(x) == 3;
+  if (cni_onnx_int(c, "is_packed_batching", 0))
+    return cni_onnx_fail(c, CN_ERR_UNSUPPORTED, "is_packed_batching is not there");
+  if ((!flat && cn_ndim(x) != 4) || cn_ndim(cos) != 2 || cn_ndim(sin) != 2)
+    return cni_onnx_fail(c, CN_ERR_SHAPE, "the input must have three or four dimensions, the tables two");
+  if (flat && !heads) heads = part ? 0 : cn_shape(x)[2] / (2 * (cn_shape(cos)[1] ? cn_shape(cos)[1] : 1));
+  if (flat && !(x = cni_onnx_heads(c, x, heads))) return cn_err();
+  if (2 * cn_shape(cos)[1] > cn_shape(x)[3] || cn_shape(sin)[1] != cn_shape(cos)[1])
+    return cni_onnx_fail(c, CN_ERR_SHAPE, "the tables have more columns than heads have pairs");
+  if (cn_numel(at) == 1)
+    at = cn_add(cn_reshape(at, CN_SHAPE(1, 1)),
+                cn_arange(0, (double)cn_shape(x)[2], .dtype = CN_I64, .device = cn_device_of(x)));
+  cos = cn_unsqueeze(cn_embedding(at, cos, CN_NONE), 1);
+  sin = cn_unsqueeze(cn_embedding(at, sin, CN_NONE), 1);
+  cn_tensor *y = cni_onnx_rotate(x, cos, sin, cni_onnx_int(c, "interleaved", 0) != 0);
+  return cni_onnx_out(c, 0, flat ? cni_onnx_unheads(y) : y);
+}
+
+const cni_onnx_op cni_onnx_fused_attention_ops[] = {
+    ONNX_BUILD("Attention", 1, attention),
+    ONNX_BUILD("MultiHeadAttention", 1, multi_head_attention),
+    ONNX_BUILD("GroupQueryAttention", 1, group_query_attention),
+    ONNX_BUILD("RotaryEmbedding", 1, rotary_embedding),
+    {NULL, NULL, NULL, 0, 0},
+};
