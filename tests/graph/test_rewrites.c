@@ -85,6 +85,12 @@ static const struct pair {
    X "%1 = input bool [4, 2, 3]\n%2 = where(%1, %0, %0) : float32 [4, 2, 3]\noutput %2\n", NULL},
   {"view_view", X "%1 = view(%0, [6]) : float32 [6]\n%2 = view(%1, [3, 2]) : float32 [3, 2]\noutput %2\n",
    X "%1 = view(%0, [3, 2]) : float32 [3, 2]\noutput %1\n"},
+  {"reshape_reshape", X "%1 = reshape(%0, [6]) : float32 [6]\n%2 = reshape(%1, [3, 2]) : float32 [3, 2]\noutput %2\n",
+   X "%1 = reshape(%0, [3, 2]) : float32 [3, 2]\noutput %1\n"},
+  {"reshape_reshape of a transposed value",
+   X "%1 = transpose(%0, 0, 1) : float32 [3, 2]\n%2 = reshape(%1, [6]) : float32 [6]\n"
+   "%3 = reshape(%2, [2, -1]) : float32 [2, 3]\noutput %3\n",
+   X "%1 = transpose(%0, 0, 1) : float32 [3, 2]\n%2 = reshape(%1, [2, -1]) : float32 [2, 3]\noutput %2\n"},
   {"transpose_transpose, of sizes that change",
    "size A = 2 in 1..64\nsize B = 3 in 1..64\n%0 = input float32 [$A, $B]\n%1 = transpose(%0, 0, 1) : float32 [3, 2]\n"
    "%2 = transpose(%1, 0, 1) : float32 [2, 3]\noutput %2\n",

@@ -80,6 +80,7 @@ static const cn_rewrite own[] = {
   {"minimum_same", "minimum(x, x)", NULL, "x", true},
   {"where_same", "where(_, x, x)", NULL, "x", false},
   {"view_view", "view(view(x, _), $shape)", NULL, "view(x, $shape)", false},
+  {"reshape_reshape", "reshape((reshape(x, _) | view(x, _)), $shape)", NULL, "reshape(x, $shape)", false},
   {"expand_expand", "expand(expand(x, _), $shape)", NULL, "expand(x, $shape)", false},
   {"transpose_transpose", "transpose(transpose(x, $a, $b), $a, $b)", NULL, "x", true},
   {"turned_turned", "(permute(" TURNED ", $q) | transpose(" TURNED ", $c, $d))", give_order, "permute(x, $order)",
