@@ -4,6 +4,7 @@
 #include <cairn/cairn.h>
 #include <cairn/compile.h>
 #include <cairn/ext/graph.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -233,6 +234,54 @@ static void test_shown(void **state)
   cn_scope_end(s);
 }
 
+/* Several threads share what was made, whoever makes it anew. */
+typedef struct caller {
+  cn_graph *g;
+  cn_tensor *x, *want;
+  int wrong;
+} caller;
+
+static void *run_often(void *payload)
+{
+  caller *c = payload;
+  for (int i = 0; i < 40; i++) {
+    cn_scope *s = cn_scope_begin();
+    cn_tensor *have = NULL;
+    c->wrong += cn_graph_run(&have, c->g, &c->x) || cn_item(cn_amax(cn_abs(cn_sub(have, c->want)))) != 0;
+    cn_scope_end(s);
+  }
+  return NULL;
+}
+
+static void test_threads(void **state)
+{
+  (void)state;
+  enum { CALLERS = 4 };
+  cn_scope *s = cn_scope_begin();
+  int saved = cn_no_grad_begin();
+  make_weights(CN_F32, true, CN_SHAPE(6, 4), 6);
+  cn_tensor *x = of(CN_F32, CN_SHAPE(5, 4)), *want = NULL;
+  cn_graph *g = joined(scaled, &x, 1);
+  for (int i = 0; i < 3; i++) {
+    pthread_t threads[CALLERS];
+    caller callers[CALLERS];
+    cn_mul_(weight, cn_num(0.5));
+    if (i == 2) assert_non_null(cn_data(weight)); /* from now on it is looked at in every run */
+    assert_int_equal(scaled(&want, &x, NULL), 0);
+    for (int k = 0; k < CALLERS; k++) {
+      callers[k] = (caller){g, x, want, 0};
+      assert_int_equal(pthread_create(&threads[k], NULL, run_often, &callers[k]), 0);
+    }
+    for (int k = 0; k < CALLERS; k++) {
+      pthread_join(threads[k], NULL);
+      assert_int_equal(callers[k].wrong, 0);
+    }
+  }
+  cn_graph_free(g);
+  cn_no_grad_end(saved);
+  cn_scope_end(s);
+}
+
 /* Kernels keep what they make of what was made of weights. */
 static void test_kept(void **state)
 {
@@ -314,6 +363,7 @@ int main(void)
     cmocka_unit_test_setup_teardown(test_folded, setup, teardown),
     cmocka_unit_test_setup_teardown(test_left, setup, teardown),
     cmocka_unit_test_setup_teardown(test_shown, setup, teardown),
+    cmocka_unit_test_setup_teardown(test_threads, setup, teardown),
     cmocka_unit_test_setup_teardown(test_kept, setup, teardown),
     cmocka_unit_test_setup_teardown(test_compiled, setup, teardown),
   };
