@@ -236,29 +236,33 @@ typedef struct scan {
   const cni_onnx_graph *body;
   size_t ncarried, nxs, nys;
   cn_onnx_value **in, **made;
+  cn_tensor **xs;
   rows *ys;
   cni_onnx_ints x_axes, x_ways, y_axes, y_ways;
 } scan;
 
 static int64_t entry(cni_onnx_ints list, size_t i) { return list.v && i < list.n ? list.v[i] : 0; }
 
-static int scan_begin(scan *s, cni_onnx_call *c)
+/* first: the input that the states begin with. */
+static int scan_begin(scan *s, cni_onnx_call *c, size_t first)
 {
+  size_t nin = c->nin > first ? c->nin - first : 0;
   s->body = cni_onnx_graph_of(c, "body");
   s->nxs = (size_t)cni_onnx_int(c, "num_scan_inputs", 0);
   if (!s->body) return cn_err();
-  if (!s->nxs || s->nxs > c->nin || s->body->noutputs < c->nin - s->nxs)
+  if (!s->nxs || s->nxs > nin || s->body->noutputs < nin - s->nxs)
     return cni_onnx_fail(c, CN_ERR_VALUE, "num_scan_inputs does not fit inputs and body");
-  s->ncarried = c->nin - s->nxs;
+  s->ncarried = nin - s->nxs;
   s->nys = s->body->noutputs - s->ncarried;
-  s->in = cni_onnx_room(c, c->nin + 1, sizeof *s->in);
+  s->in = cni_onnx_room(c, nin + 1, sizeof *s->in);
+  s->xs = cni_onnx_room(c, s->nxs, sizeof *s->xs);
   s->made = cni_onnx_room(c, s->body->noutputs + 1, sizeof *s->made);
   s->ys = cni_onnx_room(c, s->nys + 1, sizeof *s->ys);
   s->x_axes = cni_onnx_ints_of(c, "scan_input_axes");
   s->x_ways = cni_onnx_ints_of(c, "scan_input_directions");
   s->y_axes = cni_onnx_ints_of(c, "scan_output_axes");
   s->y_ways = cni_onnx_ints_of(c, "scan_output_directions");
-  for (size_t i = 0; s->in && i < s->ncarried; i++) s->in[i] = cn_onnx_value_keep(c->in[i]);
+  for (size_t k = 0; s->xs && k < s->nxs; k++) s->xs[k] = cni_onnx_in(c, first + s->ncarried + k);
   return cn_err();
 }
 
@@ -266,13 +270,13 @@ static int scan_step(scan *s, cni_onnx_call *c, int64_t i)
 {
   int status = CN_OK;
   for (size_t k = 0; k < s->nxs && !status; k++) {
-    cn_tensor *x = cni_onnx_in(c, s->ncarried + k);
+    cn_tensor *x = s->xs[k];
     int64_t axis = x ? cni_onnx_axis(c, entry(s->x_axes, k), cn_ndim(x)) : -1, n = axis < 0 ? 0 : cn_size(x, axis);
     cn_tensor *row = axis < 0 ? NULL : cn_select(x, axis, entry(s->x_ways, k) ? n - 1 - i : i);
     s->in[s->ncarried + k] = cni_onnx_take(row);
     status = cn_err();
   }
-  if (!status) status = cni_onnx_walk_inside(s->made, c, s->body, s->in, c->nin);
+  if (!status) status = cni_onnx_walk_inside(s->made, c, s->body, s->in, s->ncarried + s->nxs);
   for (size_t k = 0; k < s->nxs; k++) {
     cn_onnx_value_release(s->in[s->ncarried + k]);
     s->in[s->ncarried + k] = NULL;
@@ -317,7 +321,7 @@ static int held_scan(scan *s, cni_onnx_call *c)
   cn_tensor **xs = cni_onnx_room(c, s->nxs + 1, sizeof *xs), **ys = cni_onnx_room(c, s->nys + 1, sizeof *ys);
   if (!(held.in = cni_onnx_room(c, c->nin + 1, sizeof *held.in)) || !xs || !ys) return cn_err();
   for (size_t k = 0; k < s->nxs; k++) {
-    cn_tensor *x = cni_onnx_in(c, s->ncarried + k);
+    cn_tensor *x = s->xs[k];
     int64_t axis = x ? cni_onnx_axis(c, entry(s->x_axes, k), cn_ndim(x)) : -1;
     if (axis < 0 || !(xs[k] = to_front(x, axis, entry(s->x_ways, k) != 0))) return cn_err();
   }
@@ -330,6 +334,7 @@ static int held_scan(scan *s, cni_onnx_call *c)
   return CN_OK;
 }
 
+/* So many steps, with states in s->in. */
 static int scan_steps(scan *s, cni_onnx_call *c, int64_t steps)
 {
   int status = CN_OK;
@@ -338,29 +343,124 @@ static int scan_steps(scan *s, cni_onnx_call *c, int64_t steps)
     status = cn_limits_check() ? cn_err() : scan_step(s, c, i);
     cn_scope_end(scope);
   }
-  for (size_t k = 0; k < s->nys && !status; k++) status = scan_out(s, c, k);
   return status;
+}
+
+static void scan_end(scan *s)
+{
+  for (size_t i = 0; s->in && i < s->ncarried; i++) cn_onnx_value_release(s->in[i]);
+  if (s->ys) rows_free(s->ys, s->nys);
 }
 
 /* The first inputs are carried from step to step, the others are taken row by row. */
 static int run_scan(cni_onnx_call *c)
 {
   scan s = {NULL};
-  int status = scan_begin(&s, c);
-  cn_tensor *x = status ? NULL : cni_onnx_in(c, s.ncarried);
+  int status = scan_begin(&s, c, 0);
+  cn_tensor *x = status ? NULL : s.xs[0];
   int64_t axis = x ? cni_onnx_axis(c, entry(s.x_axes, 0), cn_ndim(x)) : -1, steps = axis < 0 ? 0 : cn_size(x, axis);
-  status = cn_err();
   bool held = cn_tracing() && (cn_tracing_sizes() || steps > CNI_ONNX_UNROLLED);
-  if (!status) status = held ? held_scan(&s, c) : scan_steps(&s, c, steps);
+  for (size_t i = 0; axis >= 0 && i < s.ncarried; i++) s.in[i] = cn_onnx_value_keep(c->in[i]);
+  status = axis < 0 ? cn_err() : held ? held_scan(&s, c) : scan_steps(&s, c, steps);
+  for (size_t k = 0; k < s.nys && !status && !held; k++) status = scan_out(&s, c, k);
   for (size_t i = 0; i < s.ncarried && !status; i++) status = cni_onnx_out_value(c, i, cn_onnx_value_keep(s.in[i]));
-  for (size_t i = 0; s.in && i < s.ncarried; i++) cn_onnx_value_release(s.in[i]);
-  if (s.ys) rows_free(s.ys, s.nys);
+  scan_end(&s);
+  return status;
+}
+
+/* ---- Scan of opset 8: each of a batch by itself, of a length of its own ---- */
+
+/* Entry b of the batch: its states and rows, the steps, then what it gives behind those before it. */
+static int scan_one(rows *all, cni_onnx_call *c, int64_t b, int64_t steps)
+{
+  scan s = {NULL};
+  int status = scan_begin(&s, c, 1);
+  int64_t longest = status ? 0 : cn_size(s.xs[0], 1);
+  s.x_ways = cni_onnx_ints_of(c, "directions");
+  s.x_axes = s.y_axes = s.y_ways = (cni_onnx_ints){NULL, 0};
+  if (!status && (steps < 0 || steps > longest))
+    status = cni_onnx_fail(c, CN_ERR_VALUE, "%lld steps of %lld", (long long)steps, (long long)longest);
+  for (size_t k = 0; k < s.nxs && !status; k++) /* what is behind the end does not take part */
+    status = (s.xs[k] = cn_narrow(cn_select(s.xs[k], 0, b), 0, 0, steps)) ? CN_OK : cn_err();
+  for (size_t i = 0; i < s.ncarried && !status; i++)
+    status = (s.in[i] = cni_onnx_take(cn_select(cni_onnx_in(c, 1 + i), 0, b))) ? CN_OK : cn_err();
+  if (!status) status = scan_steps(&s, c, steps);
+  for (size_t i = 0; i < s.ncarried && !status; i++) status = rows_add(&all[i], c, s.in[i]);
+  for (size_t k = 0; k < s.nys && !status; k++) {
+    cn_tensor *t = s.ys[k].n ? cn_stack(s.ys[k].t, s.ys[k].n) : no_rows(c, &s.body->outputs[s.ncarried + k]);
+    int64_t pad[2 * CN_MAX_DIMS] = {0}, ndim = cn_ndim(t);
+    if (t && steps < longest) pad[2 * ndim - 1] = longest - steps;
+    cn_onnx_value *v = t ? cni_onnx_take(cn_constant_pad_nd(t, pad, 2 * (size_t)ndim)) : NULL;
+    status = v ? rows_add(&all[s.ncarried + k], c, v) : cn_err();
+    cn_onnx_value_release(v);
+  }
+  scan_end(&s);
+  return status;
+}
+
+static int run_batched_scan(cni_onnx_call *c)
+{
+  const cni_onnx_graph *body = cni_onnx_graph_of(c, "body");
+  cn_tensor *x = c->nin > 1 ? cni_onnx_in(c, c->nin - 1) : NULL;
+  cni_onnx_ints lengths = cni_onnx_ints_in(c, 0);
+  if (!body || !x || cn_ndim(x) < 2 || cn_err())
+    return cn_err() ? cn_err() : cni_onnx_fail(c, CN_ERR_SHAPE, "it takes (batch, steps, ...)");
+  int64_t batch = cn_size(x, 0);
+  if (lengths.v && lengths.n != (size_t)batch)
+    return cni_onnx_fail(c, CN_ERR_SHAPE, "%zu lengths for %lld of a batch", lengths.n, (long long)batch);
+  rows *all = cni_onnx_room(c, body->noutputs + 1, sizeof *all);
+  int status = all ? CN_OK : cn_err();
+  for (int64_t b = 0; b < batch && !status; b++)
+    status = scan_one(all, c, b, lengths.v ? lengths.v[b] : cn_size(x, 1));
+  for (size_t i = 0; i < body->noutputs && !status; i++) status = out_rows(c, i, &all[i], &body->outputs[i], 0);
+  if (all) rows_free(all, body->noutputs);
+  return status;
+}
+
+/* ---- SequenceMap ---- */
+
+/* The body's results for member i of each sequence; inputs that are no sequences are the same for all. */
+static int map_one(cn_onnx_value **made, cni_onnx_call *c, const cni_onnx_graph *body, size_t i)
+{
+  cn_onnx_value **in = cni_onnx_room(c, c->nin + 1, sizeof *in);
+  for (size_t k = 0; in && k < c->nin; k++) {
+    in[k] = cni_onnx_value_in(c, k);
+    if (!in[k]) return cn_err();
+    if (in[k]->kind != CN_ONNX_SEQUENCE) continue;
+    if (i >= in[k]->n) return cni_onnx_fail(c, CN_ERR_VALUE, "its sequences are not as long as one another");
+    in[k] = in[k]->items[i];
+  }
+  return in ? cni_onnx_walk_inside(made, c, body, in, c->nin) : cn_err();
+}
+
+static int sequence_map(cni_onnx_call *c)
+{
+  const cni_onnx_graph *body = cni_onnx_graph_of(c, "body");
+  const cn_onnx_value *first = cni_onnx_value_in(c, 0);
+  if (!body || !first) return cn_err();
+  if (first->kind != CN_ONNX_SEQUENCE) return cni_onnx_fail(c, CN_ERR_TYPE, "its first input is no sequence");
+  size_t n = first->n, nout = body->noutputs, have = 0;
+  cn_onnx_value **all = cni_onnx_room(c, (n + 1) * (nout + 1), sizeof *all);
+  cn_onnx_value **column = cni_onnx_room(c, n + 1, sizeof *column);
+  int status = all && column ? CN_OK : cn_err();
+  for (; have < n && !status; have += !status) {
+    cn_scope *scope = cn_scope_begin();
+    status = cn_limits_check() ? cn_err() : map_one(all + have * nout, c, body, have);
+    cn_scope_end(scope);
+  }
+  for (size_t k = 0; k < nout && k < c->nout && !status; k++) {
+    for (size_t i = 0; i < n; i++) column[i] = all[i * nout + k];
+    status = cni_onnx_out_value(c, k, cn_onnx_value_sequence(column, n));
+  }
+  for (size_t i = 0; all && i < have * nout; i++) cn_onnx_value_release(all[i]);
   return status;
 }
 
 const cni_onnx_op cni_onnx_control_ops[] = {
     ONNX_FRESH("If", 1, if_else),
     ONNX_FRESH("Loop", 1, run_loop),
+    ONNX_FRESH("Scan", 8, run_batched_scan),
     ONNX_FRESH("Scan", 9, run_scan),
+    ONNX_FRESH("SequenceMap", 17, sequence_map),
     {NULL, NULL, NULL, 0, 0},
 };
