@@ -236,6 +236,28 @@ int64_t cni_onnx_axis(const cni_onnx_call *c, int64_t axis, int64_t ndim)
                        (long long)ndim);
 }
 
+/* Some attribute is that of the function around, which may differ from call to call. */
+static bool refers(const cni_onnx_node *n)
+{
+  for (size_t i = 0; i < n->nattrs; i++)
+    if (n->attrs[i].refers) return true;
+  return false;
+}
+
+cn_onnx_value *cni_onnx_once(cni_onnx_call *c, cn_onnx_value *(*make)(cni_onnx_call *))
+{
+  cn_onnx_value *made = atomic_load(c->node->once), *none = NULL;
+  if (made || c->made || cn_err()) return made ? made : c->made;
+  void *paused = cn_trace_pause();
+  made = make(c);
+  cn_trace_resume(paused);
+  if (!made) return NULL;
+  if (refers(c->node)) return c->made = made;
+  if (atomic_compare_exchange_strong(c->node->once, &none, made)) return made;
+  cn_onnx_value_release(made); /* another thread was faster */
+  return none;
+}
+
 /* ---- results ---- */
 
 int cni_onnx_out_value(cni_onnx_call *c, size_t i, cn_onnx_value *v)

@@ -51,7 +51,8 @@ struct cni_onnx_call {
   cn_onnx_value **out;                /* nout, owned by the call: see cni_onnx_out */
   size_t nin, nout;
   int64_t opset;
-  cni_arena room; /* goes with the call */
+  cni_arena room;      /* goes with the call */
+  cn_onnx_value *made; /* so does this: see cni_onnx_once */
 };
 
 typedef struct cni_onnx_ints {
@@ -103,6 +104,10 @@ cn_onnx_value *cni_onnx_tensor_of(const cni_onnx_call *call, const char *name); 
 cn_dtype cni_onnx_dtype_of(const cni_onnx_call *call, const char *name, cn_dtype otherwise);
 /* "axis", as 0..ndim-1; negative with the error set where it is out of range. */
 int64_t cni_onnx_axis(const cni_onnx_call *call, int64_t axis, int64_t ndim);
+
+/* What an operator makes of its attributes alone, such as tables, at its first run, outside of any graph that is
+ * captured, and then keeps with the model. Borrowed, for the call; NULL with the error set. */
+cn_onnx_value *cni_onnx_once(cni_onnx_call *call, cn_onnx_value *(*make)(cni_onnx_call *call));
 
 /* ---- results ---- */
 static inline bool cni_onnx_wants(const cni_onnx_call *call, size_t i)

@@ -297,7 +297,8 @@ static int read_node(const reader *r, cni_onnx_node *n, cni_wire_bytes message)
   cni_field f;
   *n = (cni_onnx_node){.name = "", .op = "", .domain = "", .overload = ""};
   if (count(counts, message)) return cn_err();
-  if (!ROOM_FOR(n->input_names, counts[1]) || !ROOM_FOR(n->output_names, counts[2]) || !ROOM_FOR(n->attrs, counts[5]))
+  if (!ROOM_FOR(n->input_names, counts[1]) || !ROOM_FOR(n->output_names, counts[2]) || !ROOM_FOR(n->attrs, counts[5]) ||
+      !ROOM_FOR(n->once, 1))
     return cn_err();
   while (cni_wire_next(&w, &f)) {
     const char **to = NULL;
@@ -456,11 +457,13 @@ int cni_onnx_read(cni_onnx_model *m)
 static void graph_free(cni_onnx_graph *g)
 {
   for (size_t i = 0; g->values && i < g->ninitials + g->nsparses; i++) cn_onnx_value_release(g->values[i]);
-  for (size_t i = 0; i < g->nnodes; i++)
+  for (size_t i = 0; i < g->nnodes; i++) {
+    if (g->nodes[i].once) cn_onnx_value_release(atomic_load(g->nodes[i].once));
     for (size_t k = 0; k < g->nodes[i].nattrs; k++) {
       cn_onnx_value_release(g->nodes[i].attrs[k].value);
       if (g->nodes[i].attrs[k].g) graph_free(g->nodes[i].attrs[k].g);
     }
+  }
 }
 
 void cni_onnx_model_release(cni_onnx_model *m)

@@ -98,6 +98,7 @@ typedef struct cni_onnx_node {
   const struct cni_onnx_op *row; /* or */
   const struct cni_onnx_function *function;
   const struct cni_onnx_template *template; /* of a row that is one */
+  _Atomic(cn_onnx_value *) *once;           /* what its operator made of its attributes (cni_onnx_once); owned */
 } cni_onnx_node;
 
 typedef enum cni_onnx_type_kind {

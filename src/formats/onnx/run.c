@@ -139,6 +139,7 @@ static int compute_known(cni_onnx_call *c)
   }
   for (size_t i = 0; i < c->nin; i++) cn_onnx_value_release(in[i]);
   cn_trace_resume(paused);
+  cn_onnx_value_release(k.made);
   cni_arena_free(&k.room);
   return status;
 }
@@ -177,6 +178,7 @@ static int step(cni_onnx_frame *f, const cni_onnx_node *n)
     else cn_onnx_value_release(c.out[i]);
   }
   cn_scope_end(scope);
+  cn_onnx_value_release(c.made);
   cni_arena_free(&c.room);
   return status;
 }
@@ -205,6 +207,7 @@ int cni_onnx_walk(cni_onnx_frame *f)
   initialise(f);
   for (size_t i = 0; i < f->graph->nnodes; i++) {
     const cni_onnx_node *n = &f->graph->nodes[i];
+    if (f->only && !f->only[i]) continue;
     if (!is_given(f, n) && step(f, n)) return cn_err();
     for (size_t k = 0; !f->keep && k < n->ndone; k++) {
       cn_onnx_value_release(f->slots[n->done[k]]);

@@ -25,6 +25,7 @@ typedef struct cni_onnx_frame {
   bool track;                  /* known numbers are looked after */
   bool keep;                   /* values stay to the end, whoever wanted them */
   int depth;                   /* graphs and functions around */
+  const bool *only;            /* the nodes that are walked; NULL: all */
 } cni_onnx_frame;
 
 /* Room for the values of a graph. cni_onnx_frame_end in any case. */

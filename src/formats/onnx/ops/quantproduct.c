@@ -24,7 +24,8 @@ static cn_tensor *scale_in(const cni_onnx_call *c, size_t i, int64_t axis)
 }
 
 /* Sets the result: sums times a scale, over scale i, with the zero point and type of input i + 1. */
-static int requantised(cni_onnx_call *c, cn_tensor *sums, cn_tensor *scale, size_t i, int64_t axis, cn_dtype otherwise)
+static int requantised(cni_onnx_call *c, cn_tensor *sums, cn_tensor *scale, size_t i, int64_t axis,
+                       cn_dtype otherwise)
 {
   cn_tensor *own = scale_in(c, i, axis), *zero = cni_onnx_maybe(c, i + 1);
   if (!sums || !scale || !own || cn_err()) return cn_err();
@@ -78,7 +79,9 @@ static int qlinear_conv(cni_onnx_call *c)
 }
 
 const cni_onnx_op cni_onnx_quantproduct_ops[] = {
-    ONNX_BUILD("MatMulInteger", 10, matmul_integer), ONNX_BUILD("QLinearMatMul", 10, qlinear_matmul),
-    ONNX_BUILD("ConvInteger", 10, conv_integer),     ONNX_BUILD("QLinearConv", 10, qlinear_conv),
+    ONNX_BUILD("MatMulInteger", 10, matmul_integer),
+    ONNX_BUILD("QLinearMatMul", 10, qlinear_matmul),
+    ONNX_BUILD("ConvInteger", 10, conv_integer),
+    ONNX_BUILD("QLinearConv", 10, qlinear_conv),
     {NULL, NULL, NULL, 0, 0},
 };
