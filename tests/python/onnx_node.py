@@ -1,27 +1,9 @@
 """Models of one ONNX node, written field by field, for tests of operators."""
-import struct
-
 import cairn
+from onnx_files import field
 
 KINDS = {cairn.float32: 1, cairn.uint8: 2, cairn.int32: 6, cairn.int64: 7, cairn.bool: 9, cairn.float16: 10,
          cairn.float64: 11, cairn.bfloat16: 16}
-
-
-def varint(n):
-    n &= (1 << 64) - 1
-    out = b""
-    while n > 127:
-        out, n = out + bytes([n & 127 | 128]), n >> 7
-    return out + bytes([n])
-
-
-def field(number, value):
-    if isinstance(value, int):
-        return varint(number << 3) + varint(value)
-    if isinstance(value, float):
-        return varint(number << 3 | 5) + struct.pack("<f", value)
-    value = value.encode() if isinstance(value, str) else value
-    return varint(number << 3 | 2) + varint(len(value)) + value
 
 
 def attribute(name, value):
