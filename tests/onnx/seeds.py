@@ -54,7 +54,8 @@ OUTSIDE = field(5, field(1, 4) + field(2, FLOAT) + field(8, "w") + field(14, 1)
                 + field(13, field(1, "location") + field(2, "w.bin")) + field(13, field(1, "offset") + field(2, "0")))
 SPARSE = field(15, field(1, field(1, 2) + field(2, FLOAT) + field(8, "w") + field(9, struct.pack("<2f", 1, 2)))
                + field(2, field(1, 2) + field(2, INT64) + field(7, 0) + field(7, 3)) + field(3, 4))
-TWICE = (field(1, "Twice") + field(4, "a") + field(5, "b") + field(6, "k") + field(7, field(1, "a") + field(1, "a") + field(2, "b") + field(4, "Add"))
+TWICE = (field(1, "Twice") + field(4, "a") + field(5, "b") + field(6, "k")
+         + field(7, field(1, "a") + field(1, "a") + field(2, "b") + field(4, "Add"))
          + field(9, field(1, "") + field(2, 17)) + field(10, "my"))
 
 SEEDS = {

@@ -6,7 +6,7 @@ import struct
 import unittest
 
 import cairn
-from test_onnx import field, info
+from onnx_files import field, info
 
 FLOAT, UINT8, INT64, STRING, BOOL = 1, 2, 7, 8, 9
 FORMATS = {FLOAT: "f", UINT8: "B", INT64: "q", BOOL: "?"}
