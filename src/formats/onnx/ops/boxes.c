@@ -4,7 +4,6 @@
  * different ones are work of one op: (N, C, H, W) as (1, C, N * H * W). */
 #include <cairn/ext/parts.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "formats/onnx/call.h"
@@ -13,93 +12,102 @@
 
 typedef struct aligner {
   int64_t n, height, width, out[2]; /* n: boxes; out: rows and columns of each result */
-  int64_t most[2];                  /* samples in a cell, at most, in each dimension */
   bool max;
 } aligner;
 
-/* One dimension of the samples of every box: two elements each, how much of each, and whether there is a sample:
- * (n, out, most). */
+/* One dimension of the cells of every box: the elements that are read there, how much of each, and whether it is read
+ * at all: (n, out, taps). */
 typedef struct samples {
-  cn_tensor *at[2], *share[2], *there, *count;
+  cn_tensor *at, *share, *there;
+  int64_t taps;
 } samples;
+
+/* Samples less than an element apart share elements, which are read once: p, and whether it counts, (n, out, most). */
+static void shared(samples *s, cn_tensor *p, cn_tensor *counts, int64_t most)
+{
+  s->taps = most + 1;
+  cn_tensor *i = cn_arange(0, (double)s->taps, .dtype = CN_F64, .device = cn_device_of(p));
+  s->at = cn_add(cn_floor(cn_narrow(p, 2, 0, 1)), i);
+  cn_tensor *far = cn_abs(cn_sub(cn_unsqueeze(p, 3), cn_unsqueeze(s->at, 2)));
+  cn_tensor *share = cn_clamp_min(cn_rsub(far, cn_num(1)), cn_num(0));
+  s->share = cn_sum(cn_where(cn_unsqueeze(counts, 3), share, cn_num(0)), .dim = CN_INTS(2));
+}
+
+/* The element in front of each sample and the one behind it. */
+static void pairs(samples *s, cn_tensor *p, cn_tensor *counts, int64_t most)
+{
+  s->taps = 2 * most;
+  cn_tensor *low = cn_floor(p), *up = cn_sub(p, low);
+  s->at = cn_cat(CN_TENSORS(low, cn_add(low, cn_num(1))), .dim = 2);
+  s->share = cn_cat(CN_TENSORS(cn_rsub(up, cn_num(1)), up), .dim = 2);
+  s->share = cn_where(cn_cat(CN_TENSORS(counts, counts), .dim = 2), s->share, cn_num(0));
+}
 
 /* from: (n) where boxes begin; size: (n) theirs; whole: elements of the picture; ratio: samples in a cell, 0: as many
  * as elements. */
-static int sample_along(samples *s, cni_onnx_call *c, aligner *r, int d, cn_tensor *from, cn_tensor *size,
+static int sample_along(samples *s, cni_onnx_call *c, const aligner *r, int64_t out, cn_tensor *from, cn_tensor *size,
                         int64_t whole, int64_t ratio)
 {
   cn_device device = cn_device_of(from);
-  cn_tensor *cell = cn_div(size, cn_int(r->out[d]));
-  s->count = ratio > 0 ? cn_full_like(cell, (double)ratio) : cn_clamp_min(cn_ceil(cell), cn_num(0));
-  r->most[d] = ratio;
+  cn_tensor *cell = cn_div(size, cn_int(out)), *count;
+  int64_t most = ratio;
+  count = ratio > 0 ? cn_full_like(cell, (double)ratio) : cn_clamp_min(cn_ceil(cell), cn_num(0));
   if (ratio <= 0) {
-    cn_tensor *most = r->n ? cn_max(s->count) : NULL;
-    double value = most ? cn_item(most) : 0;
+    cn_tensor *largest = r->n ? cn_max(count) : NULL;
+    double value = largest ? cn_item(largest) : 0;
     if (cn_err()) return cn_err();
     if (!(value < 1 << 16)) return cni_onnx_fail(c, CN_ERR_VALUE, "a box of %g samples in a cell", value);
-    r->most[d] = value > 1 ? (int64_t)value : 1;
+    most = value > 1 ? (int64_t)value : 1;
   }
-  cn_tensor *bin =
-      cn_reshape(cn_arange(0, (double)r->out[d], .dtype = CN_F64, .device = device), CN_SHAPE(r->out[d], 1));
-  cn_tensor *i = cn_arange(0, (double)r->most[d], .dtype = CN_F64, .device = device);
+  cn_tensor *bin = cn_reshape(cn_arange(0, (double)out, .dtype = CN_F64, .device = device), CN_SHAPE(out, 1));
+  cn_tensor *i = cn_arange(0, (double)most, .dtype = CN_F64, .device = device);
   from = cn_reshape(from, CN_SHAPE(r->n, 1, 1));
   cell = cn_reshape(cell, CN_SHAPE(r->n, 1, 1));
-  s->count = cn_reshape(s->count, CN_SHAPE(r->n, 1, 1));
-  cn_tensor *step = cn_div(cn_add(i, cn_num(0.5)), cn_clamp_min(s->count, cn_num(1)));
-  cn_tensor *p = cn_add(from, cn_mul(cn_add(bin, step), cell));
+  count = cn_reshape(count, CN_SHAPE(r->n, 1, 1));
+  cn_tensor *least = cn_clamp_min(count, cn_num(1));
+  cn_tensor *p = cn_add(from, cn_mul(cn_add(bin, cn_div(cn_add(i, cn_num(0.5)), least)), cell));
+  cn_tensor *there = cn_logical_and(cn_lt(i, count), cn_eq(p, p));
   cn_tensor *inside = cn_logical_and(cn_ge(p, cn_num(-1)), cn_le(p, cn_num((double)whole)));
-  s->there = cn_logical_and(cn_lt(i, s->count), cn_eq(p, p));
   p = cn_clamp(p, cn_num(0), cn_num((double)(whole - 1)));
-  cn_tensor *low = cn_floor(p), *up = cn_sub(p, low);
-  s->at[0] = cn_cast(low, CN_I64);
-  s->at[1] = cn_clamp(cn_add(s->at[0], cn_int(1)), cn_int(0), cn_int(whole - 1));
-  s->share[0] = cn_where(inside, cn_rsub(up, cn_num(1)), cn_num(0));
-  s->share[1] = cn_where(inside, up, cn_num(0));
+  if (ratio <= 0 && !r->max) shared(s, p, cn_logical_and(there, inside), most);
+  else pairs(s, p, cn_logical_and(there, inside), most);
+  s->at = cn_cast(cn_clamp_max(s->at, cn_num((double)(whole - 1))), CN_I64);
+  s->there = r->max ? cn_cat(CN_TENSORS(there, there), .dim = 2) : NULL;
+  if (!r->max) s->share = cn_div(s->share, least);
   return cn_err();
 }
 
-/* (n, rows, 1, y, 1) with (1, columns, 1, x): a value for every sample of a box: (n, cells, samples) */
+/* What lies along y with what lies along x: (n, cells, taps of both) */
 static cn_tensor *crossed(const aligner *r, const char *op, cn_tensor *y, cn_tensor *x)
 {
-  y = cn_reshape(y, CN_SHAPE(r->n, r->out[0], 1, r->most[0], 1));
-  x = cn_reshape(x, CN_SHAPE(r->n, 1, r->out[1], 1, r->most[1]));
+  int64_t rows = cn_size(y, 2), columns = cn_size(x, 2);
+  y = cn_reshape(y, CN_SHAPE(r->n, r->out[0], 1, rows, 1));
+  x = cn_reshape(x, CN_SHAPE(r->n, 1, r->out[1], 1, columns));
   cn_value args[2] = {cn_v_tensor(y), cn_v_tensor(x)};
   cn_tensor *t = y && x ? cni_onnx_op1(op, args, 2) : NULL;
-  return t ? cn_reshape(t, CN_SHAPE(r->n, r->out[0] * r->out[1], r->most[0] * r->most[1])) : NULL;
+  return t ? cn_reshape(t, CN_SHAPE(r->n * r->out[0] * r->out[1], rows * columns)) : NULL;
 }
 
-/* Of the four elements round every sample: index and weight, (4, n, cells, samples). */
-static void around(cn_tensor **index, cn_tensor **weight, const aligner *r, const samples *s, cn_tensor *first)
+/* Mean, or largest, of the samples of each cell: x (1, C, N * H * W), first (n): where each box's picture begins;
+ * result (C, n * cells). */
+static cn_tensor *pooled(const aligner *r, cn_tensor *x, const samples *s, cn_tensor *first)
 {
-  cn_tensor *at[4], *w[4];
-  for (int k = 0; k < 4; k++) {
-    at[k] = cn_add(crossed(r, "add", cn_mul(s[0].at[k >> 1], cn_int(r->width)), s[1].at[k & 1]), first);
-    w[k] = crossed(r, "mul", s[0].share[k >> 1], s[1].share[k & 1]);
+  int64_t cells = r->n * r->out[0] * r->out[1], taps = s[0].taps * s[1].taps, channels = cn_size(x, 1);
+  cn_tensor *rows = cn_add(cn_mul(s[0].at, cn_int(r->width)), cn_reshape(first, CN_SHAPE(r->n, 1, 1)));
+  cn_tensor *index = crossed(r, "add", rows, s[1].at);
+  cn_tensor *weight = cn_cast(crossed(r, "mul", s[0].share, s[1].share), cn_dtype_of(x));
+  if (!index || !weight) return NULL;
+  if (!r->max) {
+    index = cn_reshape(cn_transpose(index, 0, 1), CN_SHAPE(1, taps, cells));
+    weight = cn_reshape(cn_transpose(weight, 0, 1), CN_SHAPE(1, taps, cells));
+    return cn_reshape(cn_weighted_gather(x, index, weight), CN_SHAPE(channels, cells));
   }
-  *index = cn_stack(at, 4);
-  *weight = cn_stack(w, 4);
-}
-
-/* Mean, or largest, of the samples of each cell: x (1, C, N * H * W), result (C, n * cells). */
-static cn_tensor *pooled(const aligner *r, cn_tensor *x, const samples *s, cn_tensor *index, cn_tensor *weight)
-{
-  int64_t cells = r->n * r->out[0] * r->out[1], each = r->most[0] * r->most[1], channels = cn_size(x, 1);
-  cn_dtype dtype = cn_dtype_of(x);
-  cn_tensor *there = cn_reshape(crossed(r, "logical_and", s[0].there, s[1].there), CN_SHAPE(1, cells, each));
-  index = cn_reshape(index, CN_SHAPE(4, cells, each));
-  weight = cn_reshape(weight, CN_SHAPE(4, cells, each));
-  if (r->max) { /* of the elements themselves, weighted */
-    cn_tensor *t = cn_weighted_gather(x, cn_reshape(index, CN_SHAPE(1, 1, 4 * cells * each)),
-                                      cn_cast(cn_reshape(weight, CN_SHAPE(1, 1, 4 * cells * each)), dtype));
-    t = cn_where(there, cn_reshape(t, CN_SHAPE(channels, 4, cells, each)), cn_num(-INFINITY));
-    t = cn_amax(t, .dim = CN_INTS(1, 3));
-    return cn_where(cn_any(cn_reshape(there, CN_SHAPE(cells, each)), .dim = CN_INTS(1)), t, cn_num(0));
-  }
-  cn_tensor *all = cn_sum(cn_cast(there, CN_F64), .dim = CN_INTS(2), .keepdim = true);
-  weight = cn_where(there, cn_div(weight, cn_clamp_min(all, cn_num(1))), cn_num(0));
-  index = cn_reshape(cn_permute(index, CN_SHAPE(0, 2, 1)), CN_SHAPE(1, 4 * each, cells));
-  weight = cn_reshape(cn_permute(weight, CN_SHAPE(0, 2, 1)), CN_SHAPE(1, 4 * each, cells));
-  return cn_reshape(cn_weighted_gather(x, index, cn_cast(weight, dtype)), CN_SHAPE(channels, cells));
+  /* of the elements themselves, weighted */
+  cn_tensor *there = crossed(r, "logical_and", s[0].there, s[1].there);
+  cn_tensor *t = cn_weighted_gather(x, cn_reshape(index, CN_SHAPE(1, 1, cells * taps)),
+                                    cn_reshape(weight, CN_SHAPE(1, 1, cells * taps)));
+  t = cn_where(there, cn_reshape(t, CN_SHAPE(channels, cells, taps)), cn_num(-INFINITY));
+  return cn_where(cn_any(there, .dim = CN_INTS(1)), cn_amax(t, .dim = CN_INTS(2)), cn_num(0));
 }
 
 /* (N, C, H, W) as (1, C, N * H * W) */
@@ -129,7 +137,7 @@ static int check_boxes(cni_onnx_call *c, const cn_tensor *x, const cn_tensor *ro
 
 static int roi_align(cni_onnx_call *c)
 {
-  cn_tensor *x = cni_onnx_in(c, 0), *rois = cni_onnx_in(c, 1), *batch = cni_onnx_in(c, 2), *index, *weight;
+  cn_tensor *x = cni_onnx_in(c, 0), *rois = cni_onnx_in(c, 1), *batch = cni_onnx_in(c, 2);
   const char *mode = cni_onnx_text(c, "mode", "avg");
   const char *where =
       cni_onnx_text(c, "coordinate_transformation_mode", c->opset < 16 ? "output_half_pixel" : "half_pixel");
@@ -152,11 +160,10 @@ static int roi_align(cni_onnx_call *c)
   for (int d = 0; d < 2; d++) {
     cn_tensor *from = cn_select(rois, 1, 1 - d), *size = cn_sub(cn_select(rois, 1, 3 - d), from);
     if (!half) size = cn_clamp_min(size, cn_num(1));
-    if (sample_along(&s[d], c, &r, d, from, size, d ? r.width : r.height, ratio)) return cn_err();
+    if (sample_along(&s[d], c, &r, r.out[d], from, size, d ? r.width : r.height, ratio)) return cn_err();
   }
-  batch = cn_mul(cn_reshape(cn_cast(batch, CN_I64), CN_SHAPE(r.n, 1, 1)), cn_int(r.height * r.width));
-  around(&index, &weight, &r, s, batch);
-  cn_tensor *t = by_box(pooled(&r, lined(cn_cast(x, wide)), s, index, weight), r.n, r.out);
+  batch = cn_mul(cn_reshape(cn_cast(batch, CN_I64), CN_SHAPE(r.n)), cn_int(r.height * r.width));
+  cn_tensor *t = by_box(pooled(&r, lined(cn_cast(x, wide)), s, batch), r.n, r.out);
   return cni_onnx_out(c, 0, t ? cn_cast(t, dtype) : NULL);
 }
 
@@ -227,11 +234,21 @@ typedef struct candidate {
 } candidate;
 
 /* The higher score first; of equal ones the first. */
-static int better(const void *a, const void *b)
+static bool before(const candidate *a, const candidate *b)
 {
-  const candidate *x = a, *y = b;
-  if (x->score != y->score) return x->score > y->score ? -1 : 1;
-  return x->i < y->i ? -1 : x->i > y->i;
+  return a->score > b->score || (a->score == b->score && a->i < b->i);
+}
+
+/* Lets candidate k of a heap of n sink to its place; the best one is on top. */
+static void sink(candidate *heap, int64_t k, int64_t n)
+{
+  candidate moved = heap[k];
+  for (int64_t child; (child = 2 * k + 1) < n; k = child) {
+    if (child + 1 < n && before(&heap[child + 1], &heap[child])) child++;
+    if (!before(&heap[child], &moved)) break;
+    heap[k] = heap[child];
+  }
+  heap[k] = moved;
 }
 
 /* y0, x0, y1, x1, in order. */
@@ -248,13 +265,16 @@ static void corners(double *to, const double *box, bool centre)
   }
 }
 
+static double least(double a, double b) { return a < b ? a : b; }
+static double most(double a, double b) { return a > b ? a : b; }
+
 /* What they share is more than this part of both. */
 static bool overlaps(const double *a, const double *b, double threshold)
 {
-  double high = fmin(a[2], b[2]) - fmax(a[0], b[0]), wide = fmin(a[3], b[3]) - fmax(a[1], b[1]);
-  double first = (a[2] - a[0]) * (a[3] - a[1]), second = (b[2] - b[0]) * (b[3] - b[1]);
-  if (!(high > 0 && wide > 0 && first > 0 && second > 0)) return false;
-  return high * wide / (first + second - high * wide) > threshold;
+  double high = least(a[2], b[2]) - most(a[0], b[0]), wide = least(a[3], b[3]) - most(a[1], b[1]);
+  if (!(high > 0 && wide > 0)) return false;
+  double first = (a[2] - a[0]) * (a[3] - a[1]), second = (b[2] - b[0]) * (b[3] - b[1]), shared = high * wide;
+  return first > 0 && second > 0 && shared / (first + second - shared) > threshold;
 }
 
 typedef struct chooser {
@@ -271,12 +291,15 @@ static int64_t choose(const chooser *s, const double *scores)
   int64_t n = 0, count = 0;
   for (int64_t i = 0; i < s->n; i++)
     if (scores[i] == scores[i] && (s->any || scores[i] > s->least)) s->some[n++] = (candidate){scores[i], i};
-  qsort(s->some, (size_t)n, sizeof *s->some, better);
-  for (int64_t i = 0; i < n && count < s->most; i++) {
+  for (int64_t k = n / 2; k-- > 0;) sink(s->some, k, n);
+  while (n > 0 && count < s->most) {
+    int64_t best = s->some[0].i;
     bool free = true;
     for (int64_t k = 0; k < count && free; k++)
-      free = !overlaps(s->boxes + 4 * s->chosen[k], s->boxes + 4 * s->some[i].i, s->overlap);
-    if (free) s->chosen[count++] = s->some[i].i;
+      free = !overlaps(s->boxes + 4 * s->chosen[k], s->boxes + 4 * best, s->overlap);
+    if (free) s->chosen[count++] = best;
+    s->some[0] = s->some[--n];
+    sink(s->some, 0, n);
   }
   return count;
 }

@@ -152,10 +152,15 @@ static cn_tensor *sums_of(const cni_onnx_window *w, cn_tensor *x)
 static cn_tensor *padded_by(const cni_onnx_window *w, cn_tensor *x, double value, const int64_t *more)
 {
   cni_onnx_window around = *w, behind = *w;
-  memset(behind.before, 0, sizeof behind.before);
-  memcpy(behind.after, more, (size_t)w->n * sizeof *more);
+  bool none = true;
+  for (int i = 0; i < w->n; i++) {
+    behind.before[i] = 0;
+    behind.after[i] = more[i];
+    if (value == 0) around.after[i] += more[i];
+    none = none && !more[i];
+  }
   x = cni_onnx_window_pad(&around, x, value);
-  return x ? cni_onnx_window_pad(&behind, x, 0) : NULL;
+  return value == 0 || none ? x : cni_onnx_window_pad(&behind, x, 0);
 }
 
 /* Sums of windows of x and, where asked for, how many elements each of them has. */

@@ -69,7 +69,7 @@ static cn_tensor *within(cn_tensor *at, const axis *a)
   return cn_clamp(cn_cast(at, CN_I64), cn_int(0), cn_int(a->in - 1));
 }
 
-/* Every element so many times: no places are needed. */
+/* Every row so many times: no places are needed. */
 static cn_tensor *repeated(cn_tensor *x, const axis *a)
 {
   int64_t shape[CN_MAX_DIMS], ndim = cn_ndim(x);
@@ -84,7 +84,8 @@ static cn_tensor *repeated(cn_tensor *x, const axis *a)
 static cn_tensor *nearest(const resize *r, const axis *a, cn_tensor *x, cn_tensor *at)
 {
   int rounding = r->rounding == SIMPLE ? (scale_of(a) < 1 ? CEIL : FLOOR) : r->rounding;
-  bool even = a->in && a->out % a->in == 0 && scale_of(a) == (double)(a->out / a->in) && cn_ndim(x) < CN_MAX_DIMS;
+  bool even = a->in && a->out % a->in == 0 && scale_of(a) == (double)(a->out / a->in) && a->d < cn_ndim(x) - 1 &&
+              cn_ndim(x) < CN_MAX_DIMS;
   bool halves = (r->where == HALF || r->where == SYMMETRIC) && rounding <= ROUND_UP;
   if (even && (halves || (r->where == ASYMMETRIC && rounding == FLOOR))) return repeated(x, a);
   if (rounding == ROUND_DOWN) at = cn_ceil(cn_sub(at, cn_num(0.5)));
@@ -190,7 +191,7 @@ static int apply(cni_onnx_call *c, const resize *r, const axis *axes, size_t n)
   if (!x) return cn_err();
   bool as_is = dtype == CN_F32 || dtype == CN_F64 || r->mode == NEAREST;
   if (!as_is) t = cn_cast(x, cn_dtype_is_float(dtype) ? CN_F32 : CN_F64);
-  for (size_t i = 0; i < n && t; i++) {
+  for (size_t i = n; i-- > 0 && t;) { /* rows last, which are copied as they are */
     const axis *a = &axes[i];
     if (a->in == a->out && scale_of(a) == 1 && (r->where != CROP || (a->start == 0 && a->end == 1))) continue;
     if (a->out < 0 || a->out > INT32_MAX || !(a->den > 0) || (!a->in && a->out))
