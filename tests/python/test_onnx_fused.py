@@ -55,7 +55,21 @@ RECORDED = [
     ("CDist", [(3, 4), (5, 4)], {"metric": "sqeuclidean"}, [[1.23596, 8.99622, 0.574475, 49.9075]]),
     ("ExpandDims", [(3, 4), -1], {}, [[0.0, 0.796565, -0.800667, 3.87217]]),
     ("Trilu", [(2, 3, 3)], {"upper": 0}, [[0.0, -0.187295, 0.00681464, 0.229441]]),
+    ("DecoderMaskedMultiHeadAttention", [(2, 1, 8), (2, 1, 8), (2, 1, 8), [[1, 0, 1, 1], [1, 1, 1, 1]], None, (2, 2,
+     6, 4), (2, 2, 6, 4), [3], None, None, (24,)], {"num_heads": 2, "past_present_share_buffer": 1}, [[0.723903,
+     0.588844, -0.308879, 2.53616], [-0.958924, -0.893681, -0.961885, 1.24747], [-0.279415, -0.895105, -0.176513,
+     -2.67503]]),
+    ("CropAndResize", [(2, 3, 6, 5), (3, 4), [0, 1, 1], [4, 3]], {"extrapolation_value": 0.7}, [[0.214815, 0.7, 0.7,
+     59.047]]),
+    ("ConvTransposeWithDynamicPads", [(1, 2, 4, 4), (2, 3, 3, 3), [1, 0, 1, 1], (3,)], {"strides": [2, 2]},
+     [[0.0334361, 1.65812, 0.12543, -71.2454]]),
+    ("GatherND", [(2, 3, 4), [[0, 1], [1, 2]]], {}, [[0.995881, 0.898708, 0.792427, 6.92475]]),
 ]
+
+
+# These take numbers as inputs, which a graph that is captured does not know.
+NUMBERS = ("GroupQueryAttention", "ExpandDims", "DecoderMaskedMultiHeadAttention", "CropAndResize",
+           "ConvTransposeWithDynamicPads")
 
 
 def wave(k, shape):
@@ -64,7 +78,7 @@ def wave(k, shape):
 
 
 def given(op, inputs):
-    whole = cairn.int64 if op == "RotaryEmbedding" else cairn.int32
+    whole = cairn.int64 if op in ("RotaryEmbedding", "ConvTransposeWithDynamicPads", "GatherND") else cairn.int32
     return [None if x is None else wave(i, x) if isinstance(x, tuple) else cairn.tensor(x, dtype=whole)
             for i, x in enumerate(inputs)]
 
@@ -91,8 +105,8 @@ class Fused(unittest.TestCase):
 
     def test_compiled_gives_the_same_bits(self):
         for op, inputs, attrs, want in RECORDED:
-            if op in ("GroupQueryAttention", "ExpandDims"):
-                continue  # the first two take a number as an input, which a graph does not know
+            if op in NUMBERS:
+                continue
             x = given(op, inputs)
             eager = fused(op, x, len(want), **attrs)
             for one, other in zip(eager, run_compiled(op, x, len(want), opset=1, domain="com.microsoft", **attrs)):
@@ -131,6 +145,8 @@ class Fused(unittest.TestCase):
         image, w = cairn.randn(1, 5, 5, 2), cairn.randn(3, 3, 3, 2)
         want = F.conv2d(image.permute(0, 3, 1, 2), w.permute(0, 3, 1, 2)).permute(0, 2, 3, 1)
         self.assert_close(fused("NhwcConv", [image, w])[0], want)
+        y, mask = fused("BiasDropout", [x, b, skip, cairn.tensor(0.5), cairn.tensor(True)], 2)
+        self.assert_close(y, cairn.where(mask, (x + b) * 2, cairn.tensor(0.0)) + skip)
         self.assertEqual(fused("Range", [cairn.tensor(2), cairn.tensor(5)])[0].tolist(), [2, 3, 4])
 
     def test_wrong_use_is_said(self):

@@ -28,6 +28,10 @@ cn_tensor *cni_onnx_spread(cn_tensor *x, int64_t heads)
 {
   if (!x || cn_shape(x)[1] == heads) return x;
   const int64_t *s = cn_shape(x);
+  if (s[1] < 1 || heads % s[1]) {
+    cn_err_set(CN_ERR_SHAPE, "%lld heads of queries cannot share %lld of keys", (long long)heads, (long long)s[1]);
+    return NULL;
+  }
   cn_tensor *groups = cn_expand(cn_unsqueeze(x, 2), CN_SHAPE(s[0], s[1], heads / s[1], s[2], s[3]));
   return cn_reshape(groups, CN_SHAPE(s[0], heads, s[2], s[3]));
 }
@@ -128,7 +132,7 @@ static cn_tensor *by_products(cni_onnx_attention *a)
 
 cn_tensor *cni_onnx_attend(cni_onnx_attention *a)
 {
-  if (!a->q || !a->k || !a->v) return NULL;
+  if (!a->q || !a->k || !a->v || cn_err()) return NULL;
   cn_dtype own = cn_dtype_of(a->q);
   if (a->scale == 0) a->scale = 1 / sqrt((double)(cn_shape(a->q)[3] ? cn_shape(a->q)[3] : 1));
   if (cn_dtype_of(a->v) != own) a->v = cn_cast(a->v, own);

@@ -100,11 +100,10 @@ static int attention(cni_onnx_call *c)
 }
 
 /* Queries, keys and values, each (B, length, columns), or packed with the others in one more dimension. */
-static int read_three(cni_onnx_attention *a, cni_onnx_call *c, int64_t heads)
+static int read_three(cni_onnx_attention *a, cni_onnx_call *c, cn_tensor *bias)
 {
   cn_tensor *t[3] = {cni_onnx_in(c, 0), cni_onnx_maybe(c, 1), cni_onnx_maybe(c, 2)};
-  cn_tensor *bias = cni_onnx_maybe(c, 3);
-  int64_t from = 0;
+  int64_t from = 0, heads = cni_onnx_int(c, "num_heads", 0);
   for (int i = 0; i < 2; i++) /* (B, length, heads, 3 or 2, size) */
     if (t[i] && cn_ndim(t[i]) == 5) {
       cn_tensor *packed = t[i];
@@ -113,7 +112,8 @@ static int read_three(cni_onnx_attention *a, cni_onnx_call *c, int64_t heads)
   for (int i = 0; i < 3; i++) {
     if (!t[i]) return cn_err() ? cn_err() : cni_onnx_fail(c, CN_ERR_VALUE, "key or value is missing");
     if (cn_ndim(t[i]) == 4) continue; /* heads already: of another sequence, without a bias */
-    int64_t width = cn_shape(t[i])[cn_ndim(t[i]) - 1];
+    if (cn_ndim(t[i]) != 3) return cni_onnx_fail(c, CN_ERR_SHAPE, "query, key and value must have three dimensions");
+    int64_t width = cn_shape(t[i])[2];
     if (bias) t[i] = cn_add(t[i], cn_narrow(bias, 0, from, width));
     from += width;
     if (!(t[i] = cni_onnx_heads(c, t[i], heads))) return cn_err();
@@ -130,9 +130,44 @@ static int multi_head_attention(cni_onnx_call *c)
   cni_onnx_attention a = {0};
   if (cni_onnx_has(c, 8) || cni_onnx_has(c, 9) || cni_onnx_wants(c, 3))
     return cni_onnx_fail(c, CN_ERR_UNSUPPORTED, "shared buffers, beams and the scores are not there");
-  if (read_three(&a, c, cni_onnx_int(c, "num_heads", 0))) return cn_err();
+  if (read_three(&a, c, cni_onnx_maybe(c, 3))) return cn_err();
   int64_t past = join_past(&a, c, &at);
   if (cn_err() || cni_onnx_out(c, 1, a.k) || cni_onnx_out(c, 2, a.v)) return cn_err();
+  return attend(&a, c, &at, past);
+}
+
+/* x (B, H, 1, size) at place `at` of a buffer, the rest as it was. */
+static cn_tensor *placed(cn_tensor *buffer, cn_tensor *x, int64_t at)
+{
+  if (!buffer || !x) return NULL;
+  int64_t behind = cn_shape(buffer)[2] - at - 1;
+  cn_tensor *parts[3] = {cn_narrow(buffer, 2, 0, at), x, cn_narrow(buffer, 2, at + 1, behind)};
+  return cn_cat(parts, 3, .dim = 2);
+}
+
+/* One new position, whose keys and values lie behind the past, or in a buffer that has room for more. */
+static int decoder_attention(cni_onnx_call *c)
+{
+  static const inputs at = {3, 4, 5, 6};
+  cni_onnx_attention a = {0};
+  cn_tensor *keys = cni_onnx_maybe(c, 5), *values = cni_onnx_maybe(c, 6);
+  if (cni_onnx_int_in(c, 8, 1) != 1 || cni_onnx_wants(c, 3))
+    return cni_onnx_fail(c, CN_ERR_UNSUPPORTED, "beams and the scores are not there");
+  if (cn_err() || read_three(&a, c, cni_onnx_maybe(c, 10))) return cn_err();
+  if (!keys || !cni_onnx_int(c, "past_present_share_buffer", 0)) {
+    int64_t past = join_past(&a, c, &at);
+    if (cn_err() || cni_onnx_out(c, 1, a.k) || cni_onnx_out(c, 2, a.v)) return cn_err();
+    return attend(&a, c, &at, past);
+  }
+  int64_t past = cni_onnx_int_in(c, 7, 0);
+  if (cn_err() || !values) return cn_err() ? cn_err() : cni_onnx_fail(c, CN_ERR_VALUE, "past_value is missing");
+  if (cn_ndim(keys) != 4 || cn_ndim(values) != 4 || past < 0 || past >= cn_shape(keys)[2] || cn_shape(a.q)[2] != 1)
+    return cni_onnx_fail(c, CN_ERR_SHAPE, "past_sequence_length does not fit past_key, or there are many queries");
+  a.k = placed(keys, a.k, past);
+  a.v = placed(values, a.v, past);
+  if (cni_onnx_out(c, 1, a.k) || cni_onnx_out(c, 2, a.v)) return cn_err();
+  a.k = cn_narrow(a.k, 2, 0, past + 1);
+  a.v = cn_narrow(a.v, 2, 0, past + 1);
   return attend(&a, c, &at, past);
 }
 
@@ -212,6 +247,10 @@ static cn_tensor *cached(const grouped *g, cn_tensor *past, cn_tensor *x)
 {
   if (!x || cn_err()) return NULL;
   const int64_t *s = cn_shape(x);
+  if (past && cn_ndim(past) != 4) {
+    cn_err_set(CN_ERR_SHAPE, "past keys and values must be (batch, heads, length, size)");
+    return NULL;
+  }
   int64_t held = past ? cn_shape(past)[2] : 0, room = held > g->total ? held : g->total;
   if (!held && s[2] == room) return x;
   int64_t shape[4] = {s[0], s[1], room, s[3]}, more[4] = {0, 0, 0, room - held};
@@ -275,6 +314,7 @@ static int rotary_embedding(cni_onnx_call *c)
 const cni_onnx_op cni_onnx_fused_attention_ops[] = {
     ONNX_BUILD("Attention", 1, attention),
     ONNX_BUILD("MultiHeadAttention", 1, multi_head_attention),
+    ONNX_BUILD("DecoderMaskedMultiHeadAttention", 1, decoder_attention),
     ONNX_BUILD("GroupQueryAttention", 1, group_query_attention),
     ONNX_BUILD("RotaryEmbedding", 1, rotary_embedding),
     {NULL, NULL, NULL, 0, 0},

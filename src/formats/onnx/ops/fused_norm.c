@@ -11,7 +11,7 @@ static int norm_out(cni_onnx_call *c, cn_tensor *x, cn_tensor *scale, cn_tensor 
 {
   cn_tensor *y, *mean = NULL, *inverse;
   if (!x || !scale) return cn_err();
-  int64_t size = cn_shape(x)[cn_ndim(x) - 1];
+  int64_t size = cn_ndim(x) ? cn_shape(x)[cn_ndim(x) - 1] : 0;
   if (!cn_ndim(x) || cn_ndim(scale) != 1 || cn_shape(scale)[0] != size)
     return cni_onnx_fail(c, CN_ERR_SHAPE, "the scale must have %lld numbers", (long long)size);
   if (centred && cn_native_layer_norm(&y, &mean, &inverse, x, &size, 1, scale, bias, eps)) return cn_err();

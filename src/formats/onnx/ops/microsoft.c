@@ -19,6 +19,7 @@ static int standard(cni_onnx_call *c, const char *name, int64_t opset)
   return status;
 }
 
+static int gather_nd(cni_onnx_call *c) { return standard(c, "GatherND", 13); }
 static int pad(cni_onnx_call *c) { return standard(c, "Pad", 11); }
 static int trilu(cni_onnx_call *c) { return standard(c, "Trilu", 14); }
 
@@ -84,22 +85,61 @@ static int fused_gemm(cni_onnx_call *c)
   return standard(c, "Gemm", 13) ? cn_err() : change_result(c, NULL, p, np);
 }
 
+/* ... of other inputs; tensors among them are taken over. */
+static int standard_of(cni_onnx_call *c, const char *name, int64_t opset, cn_tensor *const *t, size_t n)
+{
+  cn_onnx_value *made[3] = {NULL}, *const *given = c->in;
+  size_t nin = c->nin;
+  for (size_t i = 0; i < n; i++) made[i] = cni_onnx_take(t[i]);
+  c->in = made;
+  c->nin = n;
+  int status = cn_err() ? cn_err() : standard(c, name, opset);
+  c->in = given;
+  c->nin = nin;
+  for (size_t i = 0; i < n; i++) cn_onnx_value_release(made[i]);
+  return status;
+}
+
 /* Channels last, weights as Conv's but for that. */
 static int nhwc_conv(cni_onnx_call *c)
 {
   int64_t last = -1, second = 1;
   cn_tensor *x = cni_onnx_in(c, 0), *w = cni_onnx_in(c, 1);
   if (!x || !w) return cn_err();
-  cn_onnx_value *turned[3] = {cni_onnx_take(cn_movedim(x, &last, 1, &second, 1)),
-                              cni_onnx_take(cn_movedim(w, &last, 1, &second, 1)), c->nin > 2 ? c->in[2] : NULL};
-  cn_onnx_value *const *given = c->in;
-  c->in = turned;
-  int status = turned[0] && turned[1] ? standard(c, "Conv", 11) : cn_err();
-  c->in = given;
-  cn_onnx_value_release(turned[0]);
-  cn_onnx_value_release(turned[1]);
+  cn_tensor *given[3] = {cn_movedim(x, &last, 1, &second, 1), cn_movedim(w, &last, 1, &second, 1),
+                         cni_onnx_maybe(c, 2)};
+  int status = standard_of(c, "Conv", 11, given, 3);
   if (status || !c->out[0]) return status;
   return cni_onnx_out(c, 0, cn_contiguous(cn_movedim(c->out[0]->t, &second, 1, &last, 1)));
+}
+
+/* Pads are an input; the others as ConvTranspose's. */
+static int conv_transpose_pads(cni_onnx_call *c)
+{
+  cni_onnx_ints pads = cni_onnx_ints_in(c, 2);
+  const cni_onnx_node *own = c->node;
+  cni_onnx_node node = *own;
+  cni_onnx_attr *attrs = cni_onnx_room(c, own->nattrs + 1, sizeof *attrs);
+  cn_tensor *given[3] = {cni_onnx_in(c, 0), cni_onnx_in(c, 1), cni_onnx_maybe(c, 3)};
+  if (!attrs || cn_err()) return cn_err();
+  if (own->nattrs) memcpy(attrs, own->attrs, own->nattrs * sizeof *attrs);
+  if (pads.v) {
+    attrs[node.nattrs++] = (cni_onnx_attr){.name = "pads", .kind = CNI_ATTR_INTS, .is = pads.v, .n = pads.n};
+  }
+  node.attrs = attrs;
+  c->node = &node;
+  int status = standard_of(c, "ConvTranspose", 11, given, 3);
+  c->node = own;
+  return status;
+}
+
+/* The sum with a bias, dropped in training, plus what skips that. */
+static int bias_dropout(cni_onnx_call *c)
+{
+  cn_tensor *x = cni_onnx_in(c, 0), *b = cni_onnx_in(c, 1), *skip = cni_onnx_maybe(c, 2);
+  cn_tensor *given[3] = {x && b ? cn_add(x, b) : NULL, cni_onnx_maybe(c, 3), cni_onnx_maybe(c, 4)};
+  int status = given[0] ? standard_of(c, "Dropout", 13, given, 3) : cn_err();
+  return status || !skip || !c->out[0] ? status : cni_onnx_out(c, 0, cn_add(c->out[0]->t, skip));
 }
 
 /* ---- products ---- */
@@ -171,17 +211,63 @@ static int fourier(cni_onnx_call *c)
   return cni_onnx_out(c, 0, cn_err() ? NULL : cni_onnx_op1(back ? "fft_irfft" : "fft_rfft", args, 1));
 }
 
+/* Places of a box's `n` rows or columns in a picture of `size`: (boxes, n), from the box's ends, which count from 0 to
+ * 1. */
+static cn_tensor *box_places(cn_tensor *boxes, int64_t from, int64_t size, int64_t n)
+{
+  cn_tensor *a = cn_narrow(boxes, 1, from, 1), *b = cn_narrow(boxes, 1, from + 2, 1);
+  double last = (double)(size - 1);
+  if (n == 1) return cn_mul(cn_add(a, b), cn_num(last / 2));
+  cn_tensor *step = cn_mul(cn_sub(b, a), cn_num(last / (double)(n - 1)));
+  cn_tensor *i = cn_arange(0, (double)n, .dtype = cn_dtype_of(boxes), .device = cn_device_of(boxes));
+  return cn_add(cn_mul(a, cn_num(last)), cn_mul(i, step));
+}
+
+/* Places as numbers from -1 to 1. */
+static cn_tensor *from_middle(cn_tensor *places, int64_t size)
+{
+  return cn_sub(cn_mul(places, cn_num(2.0 / (double)(size > 1 ? size - 1 : 1))), cn_int(1));
+}
+
+/* Boxes of pictures, in one size; what lies outside is a number. */
+static int crop_and_resize(cni_onnx_call *c)
+{
+  cn_tensor *x = cni_onnx_in(c, 0), *boxes = cni_onnx_in(c, 1), *of = cni_onnx_in(c, 2);
+  cni_onnx_ints size = cni_onnx_ints_in(c, 3);
+  const char *mode = cni_onnx_text(c, "mode", "bilinear");
+  if (!x || !boxes || !of || cn_err()) return cn_err();
+  if (cn_ndim(x) != 4 || cn_ndim(boxes) != 2 || cn_shape(boxes)[1] != 4 || size.n != 2 || size.v[0] < 1 ||
+      size.v[1] < 1)
+    return cni_onnx_fail(c, CN_ERR_SHAPE, "X must have four dimensions, rois four columns, crop_size two numbers");
+  int64_t high = cn_shape(x)[2], wide = cn_shape(x)[3], n = cn_shape(boxes)[0];
+  cn_tensor *y = box_places(boxes, 0, high, size.v[0]), *along = box_places(boxes, 1, wide, size.v[1]);
+  cn_tensor *in =
+      cn_logical_and(cn_unsqueeze(cn_logical_and(cn_ge(y, cn_int(0)), cn_le(y, cn_int(high - 1))), 2),
+                     cn_unsqueeze(cn_logical_and(cn_ge(along, cn_int(0)), cn_le(along, cn_int(wide - 1))), 1));
+  int64_t shape[3] = {n, size.v[0], size.v[1]};
+  cn_tensor *at[2] = {cn_expand(cn_unsqueeze(from_middle(along, wide), 1), shape, 3),
+                      cn_expand(cn_unsqueeze(from_middle(y, high), 2), shape, 3)};
+  cn_tensor *crops = cn_grid_sample(cn_index_select(x, 0, of), cn_stack(at, 2, .dim = -1), .mode = mode,
+                                    .padding_mode = "border", .align_corners = 1);
+  return cni_onnx_out(c, 0,
+                      cn_where(cn_unsqueeze(in, 1), crops, cn_num(cni_onnx_float(c, "extrapolation_value", 0))));
+}
+
 const cni_onnx_op cni_onnx_microsoft_ops[] = {
     ONNX_TEXT("BiasAdd", 1, "add(add(%0, %1), %2)"),
     ONNX_TEXT("BiasGelu", 1, "gelu(add(%0, %1))"),
+    ONNX_FRESH("BiasDropout", 1, bias_dropout),
     ONNX_BUILD("BiasSoftmax", 1, bias_softmax),
     ONNX_BUILD("BiasSplitGelu", 1, bias_split_gelu),
     ONNX_BUILD("CDist", 1, cdist),
+    ONNX_BUILD("ConvTransposeWithDynamicPads", 1, conv_transpose_pads),
+    ONNX_BUILD("CropAndResize", 1, crop_and_resize),
     ONNX_BUILD("ExpandDims", 1, expand_dims),
     ONNX_BUILD("FastGelu", 1, fast_gelu),
     ONNX_BUILD("FusedConv", 1, fused_conv),
     ONNX_BUILD("FusedGemm", 1, fused_gemm),
     ONNX_BUILD("FusedMatMul", 1, fused_matmul),
+    ONNX_BUILD("GatherND", 1, gather_nd),
     ONNX_TEXT("Gelu", 1, "gelu(%0)"),
     ONNX_TEXT("Inverse", 1, "inverse(%0)"),
     ONNX_BUILD("Irfft", 1, fourier),

@@ -1,4 +1,6 @@
 /* random.c: random numbers, with cairn's own generator: a model's seed starts a stream of its own. See call.h. */
+#include <math.h>
+
 #include "formats/onnx/call.h"
 
 /* Draws with the model's seed where there is one, and leaves the thread's numbers as they were then. */
@@ -12,7 +14,8 @@ static cn_tensor *drawn(cni_onnx_call *c, cn_tensor *like, cn_tensor *(*fill)(cn
     return NULL;
   }
   cn_random_state(&seed, &offset);
-  if (own) cn_random_set_state((uint64_t)(own->kind == CNI_ATTR_INT ? own->i : (int64_t)own->f), 0);
+  double number = own && own->kind != CNI_ATTR_INT && fabs(own->f) < 9e18 ? own->f : 0;
+  if (own) cn_random_set_state((uint64_t)(own->kind == CNI_ATTR_INT ? own->i : (int64_t)number), 0);
   cn_tensor *t = fill(c, like);
   if (own) cn_random_set_state(seed, offset);
   return t;
