@@ -1,8 +1,8 @@
 /* pointwise_isa.c: one loop per primitive and compute type, straight from pointwise.def; compiled once per
  * instruction set, so that the compiler vectorises each for it.
  *
- * Place in the flow: the leaves below cni_cpu_pointwise. Invariant: no loop is written by hand, but for one that
- * stands in for its like with the same bits. */
+ * Place in the flow: the leaves below cni_cpu_pointwise. Invariant: no loop is written by hand, but for those that
+ * stand in for their like with the same bits. */
 #include <string.h>
 
 #include "backends/cpu/isa.h"
@@ -114,16 +114,21 @@ LOOP1(wide_cos, double, f64, cnm_cos_full(a))
 LOOP1(wide_tan, double, f64, cnm_tan_full(a))
 
 #if CNI_FOR_AVX512
-/* The same bits as exp_f32, in two thirds of its operations. */
-static void fast_exp_f32(void *y_, const void *a_, const void *b, const void *c, int64_t n)
-{
-  float *y = y_;
-  const float *a = a_;
-  int64_t i = 0;
-  for (; i + 16 <= n; i += 16) _mm512_storeu_ps(y + i, cni_exp16(_mm512_loadu_ps(a + i)));
-  exp_f32(y + i, a + i, b, c, n - i);
-}
+/* The same bits as the formulas' loops, in two thirds of their operations. */
+#define FAST(name) \
+  static void fast_##name##_f32(void *y_, const void *a_, const void *b, const void *c, int64_t n) \
+  { \
+    float *y = y_; \
+    const float *a = a_; \
+    int64_t i = 0; \
+    for (; i + 16 <= n; i += 16) _mm512_storeu_ps(y + i, cni_##name##16(_mm512_loadu_ps(a + i))); \
+    name##_f32(y + i, a + i, b, c, n - i); \
+  }
+FAST(exp) FAST(sigmoid) FAST(silu) FAST(silu_slope)
 #define exp_f32 fast_exp_f32
+#define sigmoid_f32 fast_sigmoid_f32
+#define silu_f32 fast_silu_f32
+#define silu_slope_f32 fast_silu_slope_f32
 #endif
 
 /* Powers of one exponent are the usual ones: the same bits by loops that know it. PLAIN: where

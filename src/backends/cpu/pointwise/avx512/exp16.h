@@ -1,8 +1,9 @@
-/* exp16.h: exponentials of sixteen floats by AVX-512.
+/* exp16.h: exponentials of sixteen floats by AVX-512, and the activations that are made of them.
  *
  * Place in the flow: included by kernels for AVX-512. VSCALEFPS multiplies by powers of two, and rounds once where
- * results are subnormal, which takes nine operations otherwise. Invariant: cni_exp16 gives the bits of cnm_expf
- * (base/maths.h) for every float; cni_exp16_below is its own function, for sums of exponentials. */
+ * results are subnormal, which takes nine operations otherwise. Invariant: for every float cni_exp16 gives the
+ * bits of cnm_expf (base/maths.h), the activations those of their formulas (ops/pointwise.def); cni_exp16_below is its
+ * own function, for sums of exponentials. */
 #ifndef CNI_CPU_EXP16_H
 #define CNI_CPU_EXP16_H
 
@@ -24,6 +25,32 @@ CNI_EXP16 __m512 cni_exp16(__m512 x)
   q = _mm512_fmadd_ps(q, r, _mm512_set1_ps(0.49999994f));
   q = _mm512_add_ps(_mm512_fmadd_ps(_mm512_mul_ps(r, r), q, r), _mm512_set1_ps(1.0f));
   return _mm512_scalef_ps(q, n);
+}
+
+CNI_EXP16 __m512 cni_negative16(__m512 x) { return _mm512_xor_ps(x, _mm512_set1_ps(-0.0f)); }
+
+/* As cnm_sigmoidf. */
+CNI_EXP16 __m512 cni_sigmoid16(__m512 x)
+{
+  const __m512 one = _mm512_set1_ps(1.0f), half = _mm512_set1_ps(0.5f);
+  __m512 e = cni_exp16(_mm512_or_ps(x, _mm512_set1_ps(-0.0f))), d = _mm512_add_ps(one, e); /* e^-|x| */
+  __mmask16 below = _mm512_cmp_ps_mask(x, _mm512_setzero_ps(), _CMP_LT_OQ);
+  __m512 v = _mm512_div_ps(_mm512_mask_blend_ps(below, one, e), d), rest = _mm512_add_ps(_mm512_sub_ps(one, d), e);
+  return _mm512_fmadd_ps(v, _mm512_mul_ps(rest, cni_negative16(_mm512_sub_ps(one, _mm512_mul_ps(half, e)))), v);
+}
+
+/* x / (1 + e^-x). */
+CNI_EXP16 __m512 cni_silu16(__m512 x)
+{
+  return _mm512_div_ps(x, _mm512_add_ps(_mm512_set1_ps(1.0f), cni_exp16(cni_negative16(x))));
+}
+
+/* s (1 + x (1 - s)), s = 1 / (1 + e^-x). */
+CNI_EXP16 __m512 cni_silu_slope16(__m512 x)
+{
+  const __m512 one = _mm512_set1_ps(1.0f);
+  __m512 s = _mm512_div_ps(one, _mm512_add_ps(one, cni_exp16(cni_negative16(x))));
+  return _mm512_mul_ps(s, _mm512_add_ps(one, _mm512_mul_ps(x, _mm512_sub_ps(one, s))));
 }
 
 /* e^x for x <= 88, or NaN: x = n log(2) + r, n in sixteenths, and 2^(n mod 1) is in a register. Error 1.1 ulp. */
