@@ -155,31 +155,6 @@ static void test_messages(void **state)
   cn_scope_end(s);
 }
 
-/* Loops by whole vectors give each element the bits that it has in a block shorter than one: floats of all sizes. */
-static void test_vectors(void **state)
-{
-  (void)state;
-  static const char *const programs[] = {"1||exp 0|1", "1||sigmoid 0|1", "1||silu 0|1", "1||silu_slope 0|1"};
-  enum { COUNT = 1 << 15, SHORT = 13 };
-  static uint32_t bits[COUNT];
-  for (uint32_t i = 0; i < COUNT; i++) bits[i] = i * 0x20011u; /* all exponents, both signs, NaN */
-  for (size_t i = 0; i < sizeof programs / sizeof *programs; i++) {
-    cn_scope *s = cn_scope_begin();
-    cn_tensor *x = cn_from_data(bits, CN_SHAPE(COUNT), CN_F32), *whole = NULL;
-    assert_int_equal(cn_pointwise(&whole, 1, &x, 1, programs[i], NULL, 0), 1);
-    const char *all = cn_data(whole);
-    for (int64_t at = 0; at < COUNT; at += SHORT) {
-      cn_scope *inner = cn_scope_begin();
-      int64_t n = COUNT - at < SHORT ? COUNT - at : SHORT;
-      cn_tensor *some = cn_from_data(bits + at, CN_SHAPE(n), CN_F32), *part = NULL;
-      assert_int_equal(cn_pointwise(&part, 1, &some, 1, programs[i], NULL, 0), 1);
-      assert_memory_equal(cn_data(part), all + 4 * at, (size_t)n * 4);
-      cn_scope_end(inner);
-    }
-    cn_scope_end(s);
-  }
-}
-
 /* Loops of many operands: rendered with their own number, and by address where a launch does not take so many. */
 static void test_loops(void **state)
 {
@@ -216,7 +191,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup(test_inputs, clear_errors), cmocka_unit_test_setup(test_steps, clear_errors),
     cmocka_unit_test_setup(test_types, clear_errors),  cmocka_unit_test_setup(test_messages, clear_errors),
-    cmocka_unit_test_setup(test_loops, clear_errors),  cmocka_unit_test_setup(test_vectors, clear_errors),
+    cmocka_unit_test_setup(test_loops, clear_errors),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

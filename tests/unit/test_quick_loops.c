@@ -1,6 +1,8 @@
-/* test_quick_loops.c: loops that stand in for their like: remainders equal the C library's to the bit, and a power of
- * one exponent is what the same exponent gives among others. With every instruction set that the machine has. */
+/* test_quick_loops.c: loops that stand in for their like: remainders equal the C library's to the bit, a power of one
+ * exponent is what the same exponent gives among others, activations by whole vectors are those of few elements. With
+ * every instruction set that the machine has. */
 #include <cairn/cairn.h>
+#include <cairn/ext/parts.h>
 #include <math.h>
 #include <string.h>
 
@@ -95,9 +97,44 @@ static void powers(void **state)
   cni_cpu_isa_cap(-1);
 }
 
+/* Each float has the same bits in a long block as in one that is shorter than a vector. */
+static void check_vectors(const char *program)
+{
+  enum { FLOATS = 1 << 15, SHORT = 13 };
+  static uint32_t bits[FLOATS];
+  cn_scope *s = cn_scope_begin();
+  for (uint32_t i = 0; i < FLOATS; i++) bits[i] = i * 0x20011u; /* all exponents, both signs, NaN */
+  cn_tensor *x = cn_from_data(bits, CN_SHAPE(FLOATS), CN_F32), *whole = NULL, *part = NULL;
+  assert_int_equal(cn_pointwise(&whole, 1, &x, 1, program, NULL, 0), 1);
+  const char *all = cn_data(whole);
+  for (int64_t at = 0; at < FLOATS; at += SHORT) {
+    cn_scope *inner = cn_scope_begin();
+    int64_t n = FLOATS - at < SHORT ? FLOATS - at : SHORT;
+    cn_tensor *some = cn_from_data(bits + at, CN_SHAPE(n), CN_F32);
+    assert_int_equal(cn_pointwise(&part, 1, &some, 1, program, NULL, 0), 1);
+    if (memcmp(cn_data(part), all + 4 * at, (size_t)n * 4)) fail_msg("%s: other bits in a short block", program);
+    cn_scope_end(inner);
+  }
+  cn_scope_end(s);
+}
+
+static void activations(void **state)
+{
+  (void)state;
+  for (int level = CNI_ISA_BASE; level <= CNI_ISA_BEST; level++) {
+    cni_cpu_isa_cap(level);
+    check_vectors("1||exp 0|1");
+    check_vectors("1||sigmoid 0|1");
+    check_vectors("1||silu 0|1");
+    check_vectors("1||silu_slope 0|1");
+  }
+  cni_cpu_isa_cap(-1);
+}
+
 int main(void)
 {
   fill();
-  const struct CMUnitTest tests[] = {cmocka_unit_test(remainders), cmocka_unit_test(powers)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(remainders), cmocka_unit_test(powers),
+                                     cmocka_unit_test(activations)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
