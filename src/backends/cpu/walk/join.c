@@ -22,47 +22,58 @@ enum {
 
 /* ---- cat(tensors, dim) ---- */
 
-/* Row-major inputs of the result's type: each row of the result is one piece of each input. */
+/* Inputs of the result's type whose rows are pieces of memory, evenly apart: each row of the result is one piece of
+ * each input. */
 typedef struct joining {
   const cn_call *c;
   int64_t row, inner; /* bytes of a row of the result; of one index of dim */
   int dim;
   bool nontemporal; /* past the caches */
-  bool elements; /* pieces are of one element each */
 } joining;
 
-/* Pieces of one element: some rows at a time, so that each line of the result stays until it is complete. */
-static void join_elements(const joining *j, int64_t begin, int64_t end)
+/* Elements from one row of x, what an index of the dims before `dim` stands for, to the next; negative: rows are not
+ * evenly apart and upwards, or not pieces of memory. */
+static int64_t row_step(const cn_desc *x, int dim)
 {
-  char *out = cn_desc_of(j->c->out[0])->data;
-  for (int64_t r = begin; r < end; r += JOIN_ROWS) {
-    int64_t n = end - r < JOIN_ROWS ? end - r : JOIN_ROWS;
-    for (int i = 0; i < j->c->nin; i++)
-      cni_row_copy(out + r * j->row + i * j->inner, j->row, (const char *)cn_desc_of(j->c->in[i])->data + r * j->inner,
-                   j->inner, (size_t)j->inner, n);
+  int64_t step = 0, rows = 1;
+  if (!cni_is_contiguous(x->ndim - dim, x->shape + dim, x->strides + dim)) return -1;
+  for (int i = dim - 1; i >= 0; i--) {
+    if (x->shape[i] == 1) continue;
+    if (rows == 1) step = x->strides[i];
+    else if (x->strides[i] != rows * step) return -1;
+    rows *= x->shape[i];
+  }
+  return step;
+}
+
+/* Piece i of `n` rows, from row r on, to `to` and below. */
+static void join_piece(const joining *j, int i, char *to, int64_t r, int64_t n)
+{
+  const cn_desc *x = cn_desc_of(j->c->in[i]);
+  const int64_t piece = x->shape[j->dim] * j->inner, step = row_step(x, j->dim) * (int64_t)cni_dtype_size(x->dtype);
+  const char *from = (const char *)x->data + r * step;
+  if (piece <= 8 && (piece & (piece - 1)) == 0) {
+    cni_row_copy(to, j->row, from, step, (size_t)piece, n);
+    return;
+  }
+  for (; n > 0; n--, to += j->row, from += step) {
+    if (j->nontemporal && piece >= NONTEMPORAL_LEAST) cni_nontemporal_copy(to, from, (size_t)piece);
+    else memcpy(to, from, (size_t)piece);
   }
 }
 
+/* Some rows at a time, so that each line of the result stays until it is complete. */
 static void join_rows(int64_t begin, int64_t end, void *payload)
 {
   const joining *j = payload;
-  if (j->elements) {
-    join_elements(j, begin, end);
-    return;
-  }
-  char *out = cn_desc_of(j->c->out[0])->data;
-  int64_t at = 0;
-  for (int i = 0; i < j->c->nin; i++) {
-    const cn_desc *x = cn_desc_of(j->c->in[i]);
-    if (x->numel == 0) continue;
-    int64_t piece = x->shape[j->dim] * j->inner;
-    for (int64_t r = begin; r < end; r++) {
-      char *to = out + r * j->row + at;
-      const char *from = (const char *)x->data + r * piece;
-      if (j->nontemporal && piece >= NONTEMPORAL_LEAST) cni_nontemporal_copy(to, from, (size_t)piece);
-      else memcpy(to, from, (size_t)piece);
+  for (int64_t r = begin; r < end; r += JOIN_ROWS) {
+    char *to = (char *)cn_desc_of(j->c->out[0])->data + r * j->row;
+    for (int i = 0; i < j->c->nin; i++) {
+      const cn_desc *x = cn_desc_of(j->c->in[i]);
+      if (x->numel == 0) continue;
+      join_piece(j, i, to, r, end - r < JOIN_ROWS ? end - r : JOIN_ROWS);
+      to += x->shape[j->dim] * j->inner;
     }
-    at += piece;
   }
   if (j->nontemporal) cni_nontemporal_end();
 }
@@ -89,19 +100,19 @@ static void join_pieces(const joining *j, int64_t rows)
     for (int i = 0; i < j->c->nin; i++) {
       const cn_desc *x = cn_desc_of(j->c->in[i]);
       if (x->numel == 0) continue;
-      int64_t bytes = x->shape[j->dim] * j->inner;
-      piece_copy p = {to, (const char *)x->data + r * bytes, j->nontemporal};
+      int64_t bytes = x->shape[j->dim] * j->inner, step = row_step(x, j->dim) * (int64_t)cni_dtype_size(x->dtype);
+      piece_copy p = {to, (const char *)x->data + r * step, j->nontemporal};
       cni_parallel_for(bytes, PIECE_GRAIN, copy_bytes, &p);
       to += bytes;
     }
 }
 
-static bool all_packed(const cn_call *c, const cn_desc *y)
+static bool all_pieces(const cn_call *c, const cn_desc *y, int dim)
 {
   if (!cni_is_contiguous(y->ndim, y->shape, y->strides)) return false;
   for (int i = 0; i < c->nin; i++) {
     const cn_desc *x = cn_desc_of(c->in[i]);
-    if (x->numel && (x->dtype != y->dtype || !cni_is_contiguous(x->ndim, x->shape, x->strides))) return false;
+    if (x->numel && (x->dtype != y->dtype || row_step(x, dim) < 0)) return false;
   }
   return true;
 }
@@ -112,12 +123,10 @@ static int cat_kernel(cn_call *c)
   int64_t elem = (int64_t)cni_dtype_size(y->dtype), at = 0, rows = 1, inner = elem;
   int dim = (int)(c->args[1].u.i < 0 ? c->args[1].u.i + y->ndim : c->args[1].u.i);
   if (y->numel == 0) return CN_OK;
-  if (all_packed(c, y)) {
+  if (all_pieces(c, y, dim)) {
     for (int i = 0; i < dim; i++) rows *= y->shape[i];
     for (int i = dim + 1; i < y->ndim; i++) inner *= y->shape[i];
-    joining j = {c, y->shape[dim] * inner, inner, dim, cni_nontemporal_pays(2 * y->numel * elem), inner == elem};
-    for (int i = 0; i < c->nin; i++) j.elements &= cn_desc_of(c->in[i])->numel == rows;
-    j.nontemporal &= !j.elements;
+    joining j = {c, y->shape[dim] * inner, inner, dim, cni_nontemporal_pays(2 * y->numel * elem)};
     if (rows < FEW_ROWS && j.row > PIECE_GRAIN) join_pieces(&j, rows);
     else cni_parallel_for(rows, GRAIN / j.row + 1, join_rows, &j);
     return CN_OK;
