@@ -82,6 +82,9 @@ enum {
   CNI_PW_row_min,
   CNI_PW_ROW_END
 };
+/* Elements of a row up to which several values of it stay in the caches: longer ones are worth one pass alone, in which
+ * no step over whole rows reads what they are reduced to. */
+enum { CNI_ROW_LONGEST = 8192 };
 extern const char *const cni_row_names[CNI_PW_ROW_END - CNI_PW_row_first]; /* "row_first", ... */
 
 typedef struct cni_step {

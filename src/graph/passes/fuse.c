@@ -182,11 +182,27 @@ static bool may_join_rows(const fusing *f, int group, int node, bool reads)
   for (int k = 0; k < n->nin && kind != CNI_PART_VIEW; k++) {
     const cni_gvalue *v = &g->values[n->in[k]];
     bool inside = v->kind == CNI_VALUE_RESULT && f->group[v->node] == group;
+    if (inside && s.count > CNI_ROW_LONGEST && cni_row_again(&s, g, n, n->in[k])) return false;
     if (!(inside ? cni_row_reads(&s, g, n, n->in[k])
                  : cni_row_operand(&s, &g->types.v[n->out[0]].handle->d, &g->types.v[n->in[k]].handle->d) >= 0))
       return false;
   }
   return true;
+}
+
+/* Do members of one group, of long rows, read again what the other reduces? */
+static bool reads_again(const fusing *f, int group, int other, const cni_row_space *s)
+{
+  const cn_graph *g = f->g;
+  int m = group;
+  do {
+    const cni_gnode *n = &g->nodes[m];
+    for (int k = 0; k < n->nin; k++) {
+      const cni_gvalue *v = &g->values[n->in[k]];
+      if (v->kind == CNI_VALUE_RESULT && f->group[v->node] == other && cni_row_again(s, g, n, n->in[k])) return true;
+    }
+  } while ((m = f->next[m]) != group);
+  return false;
 }
 
 /* Groups that have reductions, or one of those and a node. a makes what b reads. */
@@ -196,8 +212,10 @@ static bool same_rows(const fusing *f, int a, int b)
   if (f->seed[a] < 0 && f->seed[b] < 0) return false;
   if (f->seed[a] < 0) return may_join_rows(f, b, a, false);
   if (f->seed[b] < 0) return may_join_rows(f, a, b, true);
-  return cni_row_space_of(&x, f->g, &f->g->nodes[f->seed[a]]) &&
-         cni_row_space_of(&y, f->g, &f->g->nodes[f->seed[b]]) && cni_row_space_same(&x, &y);
+  if (!cni_row_space_of(&x, f->g, &f->g->nodes[f->seed[a]]) || !cni_row_space_of(&y, f->g, &f->g->nodes[f->seed[b]]))
+    return false;
+  return cni_row_space_same(&x, &y) &&
+         (x.count <= CNI_ROW_LONGEST || (!reads_again(f, a, b, &x) && !reads_again(f, b, a, &x)));
 }
 
 static bool may_join(const fusing *f, int a, int b)

@@ -56,6 +56,8 @@ bool cni_row_space_same(const cni_row_space *a, const cni_row_space *b);
 enum cni_part_kind cni_row_part(const cn_graph *g, const cni_gnode *n, int *steps);
 /* May a part stand in a group of these rows? */
 bool cni_row_fits(const cn_graph *g, const cni_gnode *n, const cni_row_space *s, enum cni_part_kind kind);
+/* Does it compute whole rows of a value that is one for each row? Long rows are not read again for that. */
+bool cni_row_again(const cni_row_space *s, const cn_graph *g, const cni_gnode *n, int value);
 /* Does it read a member's value as one of its own row? A bare one lies along the last dims of others. */
 bool cni_row_reads(const cni_row_space *s, const cn_graph *g, const cni_gnode *n, int value);
 /* How a member of result y reads x from outside: 0 whole rows, 1 one value for each row; -1: it cannot be said so. */

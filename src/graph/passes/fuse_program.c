@@ -266,11 +266,19 @@ static int write_group(writing *w, int nin, const cni_fuse_group *group)
   return status;
 }
 
+/* Are long rows read once alone? */
+static bool reads_once(const writing *w)
+{
+  for (int i = 0; w->rows && w->rows->count > CNI_ROW_LONGEST && i < w->b.nstep; i++)
+    if (w->b.steps[i].level && !w->b.steps[i].row) return false;
+  return true;
+}
+
 int cni_fuse_program(cni_group_program *p, const cn_graph *g, const cni_fuse_group *group)
 {
   writing w = {.g = g, .rows = group->rows, .exact = group->exact};
   int status = write_group(&w, 0, group);
-  bool fits = !w.full && w.b.nin + group->nout <= CNI_GROUP_OPERANDS && w.b.nin > 0;
+  bool fits = !w.full && reads_once(&w) && w.b.nin + group->nout <= CNI_GROUP_OPERANDS && w.b.nin > 0;
   cni_build_drop(&w.b);
   if (!status && fits) {
     order_inputs(&w, group->out[0]);

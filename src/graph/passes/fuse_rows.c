@@ -12,9 +12,9 @@
 #include "ops/infer.h"
 #include "tensor/tensor.h"
 
-/* Elements of a row. Some rows of values between steps are to stay in the caches; and what is done once for each row is
- * to be little beside the row: of 64 and fewer, steps over all of the memory at once are faster. */
-enum { SHORTEST = 128, LONGEST = 8192 };
+/* Elements of a row. What is done once for each row is to be little beside the row: of 64 and fewer, steps over all of
+ * the memory at once are faster. */
+enum { SHORTEST = 128 };
 
 static const cn_desc *desc_of(const cn_graph *g, int v) { return &g->types.v[v].handle->d; }
 
@@ -58,7 +58,13 @@ bool cni_row_space_of(cni_row_space *s, const cn_graph *g, const cni_gnode *n)
   if (!x->numel || !cni_is_contiguous(x->ndim, x->shape, x->strides)) return false;
   *s = (cni_row_space){.full = x, .dims = last_dims(n, x), .count = 1};
   for (int k = 0; k < s->dims; k++) s->count *= x->shape[x->ndim - 1 - k];
-  return s->count >= SHORTEST && s->count <= LONGEST;
+  return s->count >= SHORTEST;
+}
+
+bool cni_row_again(const cni_row_space *s, const cn_graph *g, const cni_gnode *n, int value)
+{
+  return !cni_row_prim(n) && cni_row_form_of(s, desc_of(g, n->out[0])) == CNI_ROW_WHOLE &&
+         cni_row_form_of(s, desc_of(g, value)) != CNI_ROW_WHOLE;
 }
 
 bool cni_row_space_same(const cni_row_space *a, const cni_row_space *b)

@@ -3,68 +3,33 @@
  *
  * Place in the flow: cni_cpu_pointwise gives such programs to cni_pw_rows. A panel, as many whole rows as make a block,
  * goes through all steps, or through what the compiler made of them, while it lies in the caches; panels are shared
- * among threads. Invariant: a row is reduced by the loops of reduce.c, in their order, so results are those of the
- * single ops and never depend on panels and threads. */
+ * among threads. Long rows that are only reduced go part by part, and their pieces are shared. Invariant: a row is
+ * reduced by the loops of reduce.c, in their order, so results are those of the single ops and never depend on panels
+ * and threads. */
 #include "rows.h"
 
 #include <string.h>
 
-#include "backends/cpu/jit/jit.h"
-#include "backends/cpu/reduce/split.h"
-#include "backends/cpu/walk/cast.h"
 #include "backends/cpu/walk/rows.h"
 #include "base/parallel.h"
 #include "base/scratch.h"
 #include "tensor/tensor.h"
 
-enum { PANEL = CNI_PW_WIDE, SOME = 128, OPERANDS = 3 };
+typedef cni_rows_job job;
+typedef cni_rows_room room;
+typedef cni_rows_input input;
+typedef cni_rows_steps steps;
+
+enum { PANEL = CNI_ROWS_PANEL, SOME = 128, OPERANDS = 3 };
 enum { CODE_LEAST = 128 }; /* elements of a row from which code, whose loops are over single rows, is faster */
 
-/* Dims that count rows, or those of a row: an operand's bytes from one element to the next. */
-typedef struct steps {
-  int64_t by[CN_MAX_DIMS];
-} steps;
-
-typedef struct input {
-  const char *base;
-  cni_cast_fn load;    /* NULL: its type is right as it is */
-  size_t elem, size;   /* bytes of an element in memory, and in its register */
-  steps lead, along;
-  bool whole, same;    /* rows lie dense, one behind the other; or all of them are one */
-  bool first;          /* nothing but the first elements of rows is read */
-} input;
-
-typedef struct job {
-  const cn_call *c;
-  const cni_program *p;
-  const cni_pw_table *table;
-  const cni_reduce_table *reduce;
-  cni_rows_fn code;   /* all steps at once, or NULL */
-  int nlead, nalong;
-  int64_t lead[CN_MAX_DIMS], along[CN_MAX_DIMS]; /* sizes */
-  int64_t rows, count, per; /* rows, their length, and how many are a panel */
-  cni_split split;    /* what rows are cut into for reductions */
-  size_t pitch;       /* bytes of a buffer, which has room for a panel */
-  input *in;          /* per input */
-} job;
-
-/* The buffers of a thread. */
-typedef struct room {
-  char *all, *inputs, *consts, *slots, *operands, *results;
-  const void **value; /* per register, where it is */
-  long long *step;    /* per input, elements from one row to the next */
-  bool *held;         /* per input: it is the same for all rows, and there */
-  size_t bytes;
-} room;
-
-static size_t size_of(enum cni_compute class) { return class == CNI_C_F32 ? 4 : 8; }
-static size_t register_size(const job *j, int reg) { return size_of((enum cni_compute)j->p->class[reg]); }
+static size_t register_size(const job *j, int reg) { return cni_rows_size((enum cni_compute)j->p->class[reg]); }
 
 /* ---- operands ---- */
 
 /* n elements of a row, or of what counts rows, from element `at` on. */
-static void gather(char *to, const char *from, const steps *s, int ndim, const int64_t *shape, int64_t at, int64_t n,
-                   size_t elem)
+void cni_rows_gather(char *to, const char *from, const steps *s, int ndim, const int64_t *shape, int64_t at, int64_t n,
+                     size_t elem)
 {
   if (!ndim) {
     memcpy(to, from, elem);
@@ -80,7 +45,7 @@ static void gather(char *to, const char *from, const steps *s, int ndim, const i
   }
 }
 
-static const char *row_at(const job *j, const input *in, int64_t row)
+const char *cni_rows_at(const job *j, const input *in, int64_t row)
 {
   const char *at = in->base;
   for (int k = j->nlead - 1; k >= 0; row /= j->lead[k--]) at += row % j->lead[k] * in->lead.by[k];
@@ -88,7 +53,7 @@ static const char *row_at(const job *j, const input *in, int64_t row)
 }
 
 /* Converts what was gathered, in place: buffers have room for the wider type at `to`. */
-static const void *converted(const input *in, char *to, const char *from, int64_t n)
+const void *cni_rows_converted(const input *in, char *to, const char *from, int64_t n)
 {
   if (!in->load) return from;
   in->load(to, from, (size_t)n);
@@ -100,9 +65,9 @@ static const void *load_rows(const job *j, const input *in, int64_t at, int64_t 
 {
   char *gathered = in->load ? raw : to;
   for (int64_t r = 0; r < rows; r++)
-    gather(gathered + (size_t)(r * j->count) * in->elem, row_at(j, in, at + r), &in->along, j->nalong, j->along, 0,
-           j->count, in->elem);
-  return converted(in, to, gathered, rows * j->count);
+    cni_rows_gather(gathered + (size_t)(r * j->count) * in->elem, cni_rows_at(j, in, at + r), &in->along, j->nalong,
+                    j->along, 0, j->count, in->elem);
+  return cni_rows_converted(in, to, gathered, rows * j->count);
 }
 
 /* A row that all rows are: once for code, as often as a panel has rows for loops over steps. */
@@ -115,40 +80,46 @@ static const void *load_same(const job *j, const input *in, char *to, char *raw)
 }
 
 /* Input i for rows [at, at + rows). */
-static void load_input(const job *j, const room *m, int i, int64_t at, int64_t rows)
+void cni_rows_load(const job *j, const room *m, int i, int64_t at, int64_t rows)
 {
   const input *in = &j->in[i];
   char *to = m->inputs + (size_t)i * j->pitch, *raw = m->operands;
   m->step[i] = in->first ? 1 : in->same && j->code ? 0 : j->count;
   if (in->first) {
     char *gathered = in->load ? raw : to;
-    gather(gathered, in->base, &in->lead, j->nlead, j->lead, at, rows, in->elem);
-    m->value[i] = converted(in, to, gathered, rows);
+    cni_rows_gather(gathered, in->base, &in->lead, j->nlead, j->lead, at, rows, in->elem);
+    m->value[i] = cni_rows_converted(in, to, gathered, rows);
   } else if (in->same) {
     if (!m->held[i]) m->value[i] = load_same(j, in, to, raw);
     m->held[i] = true;
   } else if (in->whole) {
-    m->value[i] = converted(in, to, in->base + (size_t)(at * j->count) * in->elem, rows * j->count);
+    m->value[i] = cni_rows_converted(in, to, in->base + (size_t)(at * j->count) * in->elem, rows * j->count);
   } else m->value[i] = load_rows(j, in, at, rows, to, raw);
 }
 
 /* ---- results ---- */
 
-/* Result k from row `at` on. */
-static char *result_at(const job *j, int k, int64_t at)
+/* Result k from an element on. */
+char *cni_rows_element(const job *j, int k, int64_t at)
 {
   const cn_desc *d = cn_desc_of(j->c->out[k]);
-  return (char *)d->data + (size_t)(j->p->row[j->p->out[k]] ? at : at * j->count) * cni_dtype_size(d->dtype);
+  return (char *)d->data + (size_t)at * cni_dtype_size(d->dtype);
 }
 
-static bool is_natural(const job *j, int k)
+/* ... and from row `at` on. */
+static char *result_at(const job *j, int k, int64_t at)
+{
+  return cni_rows_element(j, k, j->p->row[j->p->out[k]] ? at : at * j->count);
+}
+
+bool cni_rows_natural(const job *j, int k)
 {
   return cn_desc_of(j->c->out[k])->dtype == cni_compute_dtype((enum cni_compute)j->p->class[j->p->out[k]]);
 }
 
 /* ---- steps over a panel ---- */
 
-static enum cni_reduce_kind kind_of(int prim)
+enum cni_reduce_kind cni_rows_kind(int prim)
 {
   return prim == CNI_PW_row_max ? CNI_REDUCE_MAX : prim == CNI_PW_row_min ? CNI_REDUCE_MIN : CNI_REDUCE_SUM;
 }
@@ -165,32 +136,37 @@ static void reduce_rows(const job *j, const cni_reduce_loops *f, cni_wide *w, co
   }
 }
 
+/* What a row was reduced to, as element i of a register. */
+void cni_rows_put(const job *j, const cni_step *s, void *y, int64_t i, cni_wide w)
+{
+  double value = s->prim == CNI_PW_row_mean ? w.f / (double)j->count : w.f;
+  if (s->class == CNI_C_F32) ((float *)y)[i] = (float)value;
+  else ((double *)y)[i] = value;
+}
+
 static void reduce(const job *j, const cni_step *s, void *y, const char *x, int64_t rows)
 {
   cni_wide w[SOME];
-  const cni_reduce_loops *f = &j->reduce->loops[s->class][kind_of(s->prim)];
-  const size_t size = size_of((enum cni_compute)s->class), row = (size_t)j->count * size;
+  const cni_reduce_loops *f = &j->reduce->loops[s->class][cni_rows_kind(s->prim)];
+  const size_t size = cni_rows_size((enum cni_compute)s->class), row = (size_t)j->count * size;
   for (int64_t done = 0; done < rows; done += SOME) {
     int64_t n = rows - done < SOME ? rows - done : SOME;
     reduce_rows(j, f, w, x + (size_t)done * row, size, n);
-    for (int64_t i = 0; i < n; i++) {
-      double value = s->prim == CNI_PW_row_mean ? w[i].f / (double)j->count : w[i].f;
-      if (s->class == CNI_C_F32) ((float *)y)[done + i] = (float)value;
-      else ((double *)y)[done + i] = value;
-    }
+    for (int64_t i = 0; i < n; i++) cni_rows_put(j, s, y, done + i, w[i]);
   }
 }
 
 static void take_first(const room *m, const cni_step *s, char *y, int64_t rows)
 {
-  const size_t size = size_of((enum cni_compute)s->class);
+  const size_t size = cni_rows_size((enum cni_compute)s->class);
   const char *x = m->value[s->arg[0]];
   for (int64_t r = 0; r < rows; r++) memcpy(y + (size_t)r * size, x + (size_t)(r * m->step[s->arg[0]]) * size, size);
 }
 
 static void convert(const cni_program *p, const cni_step *s, char *y, const char *x, int64_t n)
 {
-  const size_t from = size_of((enum cni_compute)p->class[s->arg[0]]), to = size_of((enum cni_compute)s->class);
+  const size_t from = cni_rows_size((enum cni_compute)p->class[s->arg[0]]);
+  const size_t to = cni_rows_size((enum cni_compute)s->class);
   for (int64_t done = 0; done < n; done += PANEL)
     cni_pw_convert(p, s, y + (size_t)done * to, x + (size_t)done * from, n - done < PANEL ? n - done : PANEL);
 }
@@ -236,7 +212,7 @@ static void run_with_one(const job *j, const room *m, const cni_step *s, cni_pw_
 }
 
 /* A step of pointwise.def, or a conversion. */
-static int run_formula(const job *j, const room *m, const cni_step *s, bool is_row, void *y, int64_t rows)
+int cni_rows_formula(const job *j, const room *m, const cni_step *s, bool is_row, void *y, int64_t rows)
 {
   const int64_t n = is_row ? rows : rows * j->count;
   const void *x[OPERANDS] = {NULL};
@@ -263,11 +239,11 @@ static int run_steps(const job *j, const room *m, int64_t at, int64_t rows)
     const cni_step *s = &p->steps[i];
     char *y = m->slots + (size_t)p->slot[i] * j->pitch;
     for (int k = 0; k < p->nout; k++)
-      if (p->out[k] == first + i && is_natural(j, k)) y = result_at(j, k, at);
+      if (p->out[k] == first + i && cni_rows_natural(j, k)) y = result_at(j, k, at);
     int status = CN_OK;
     if (s->prim == CNI_PW_row_first) take_first(m, s, y, rows);
     else if (cni_step_is_row(s)) reduce(j, s, y, m->value[s->arg[0]], rows);
-    else status = run_formula(j, m, s, p->row[first + i], y, rows);
+    else status = cni_rows_formula(j, m, s, p->row[first + i], y, rows);
     if (status) return status;
     m->value[first + i] = y;
   }
@@ -276,14 +252,20 @@ static int run_steps(const job *j, const room *m, int64_t at, int64_t rows)
 
 /* ---- what is done with a panel ---- */
 
-static void store(const job *j, int k, int64_t at, int64_t rows, const void *value)
+/* n elements of result k. */
+void cni_rows_store(const job *j, int k, int64_t at, int64_t n, const void *value)
 {
   const int reg = j->p->out[k], compute = cni_compute_dtype((enum cni_compute)j->p->class[reg]);
-  const size_t n = (size_t)(j->p->row[reg] ? rows : rows * j->count);
-  char *to = result_at(j, k, at);
+  char *to = cni_rows_element(j, k, at);
   if (to == value) return;
-  if (is_natural(j, k)) memcpy(to, value, n * register_size(j, reg));
-  else cni_cast_find(compute, cn_desc_of(j->c->out[k])->dtype)(to, value, n);
+  if (cni_rows_natural(j, k)) memcpy(to, value, (size_t)n * register_size(j, reg));
+  else cni_cast_find(compute, cn_desc_of(j->c->out[k])->dtype)(to, value, (size_t)n);
+}
+
+static void store(const job *j, int k, int64_t at, int64_t rows, const void *value)
+{
+  const int64_t each = j->p->row[j->p->out[k]] ? 1 : j->count;
+  cni_rows_store(j, k, at * each, rows * each, value);
 }
 
 static int run_code(const job *j, const room *m, int64_t at, int64_t rows)
@@ -295,28 +277,28 @@ static int run_code(const job *j, const room *m, int64_t at, int64_t rows)
     folds[k] = j->reduce->loops[k / 3][kinds[k % 3]].rows;
   }
   for (int k = 0; k < j->p->nout; k++)
-    y[k] = is_natural(j, k) ? result_at(j, k, at) : m->results + (size_t)k * j->pitch;
+    y[k] = cni_rows_natural(j, k) ? result_at(j, k, at) : m->results + (size_t)k * j->pitch;
   const cni_rows_call call = {y, m->value, m->step, m->slots, (long long)j->pitch, folds, rows, j->count};
   int fault = j->code(&call);
   if (fault) return cni_pw_division_fault(j->c, &j->p->steps[fault - 1]);
   for (int k = 0; k < j->p->nout; k++)
-    if (!is_natural(j, k)) store(j, k, at, rows, y[k]);
+    if (!cni_rows_natural(j, k)) store(j, k, at, rows, y[k]);
   return CN_OK;
 }
 
 static int run_panel(const job *j, const room *m, int64_t at, int64_t rows)
 {
   const cni_program *p = j->p;
-  for (int i = 0; i < p->nin; i++) load_input(j, m, i, at, rows);
+  for (int i = 0; i < p->nin; i++) cni_rows_load(j, m, i, at, rows);
   if (j->code) return run_code(j, m, at, rows);
   int status = run_steps(j, m, at, rows);
   for (int k = 0; k < p->nout && !status; k++) store(j, k, at, rows, m->value[p->out[k]]);
   return status;
 }
 
-/* ---- the whole ---- */
+/* ---- the buffers of a thread ---- */
 
-static bool open_room(room *m, const job *j)
+bool cni_rows_open(room *m, const job *j)
 {
   const cni_program *p = j->p;
   const size_t nconst = j->code ? 0 : (size_t)p->nconst;
@@ -334,6 +316,7 @@ static bool open_room(room *m, const job *j)
   m->value = (const void **)(void *)(m->all + buffers * j->pitch);
   m->step = (long long *)(void *)(m->value + registers);
   m->held = (bool *)(m->step + nin);
+  memset(m->step, 0, nin * sizeof *m->step);
   memset(m->held, 0, nin * sizeof *m->held);
   for (size_t i = 0; i < nconst; i++) {
     char *to = m->consts + i * j->pitch;
@@ -343,12 +326,14 @@ static bool open_room(room *m, const job *j)
   return true;
 }
 
+/* ---- the whole ---- */
+
 /* Panels [begin, end). */
 static void run_range(int64_t begin, int64_t end, void *payload)
 {
   const job *j = payload;
   room m;
-  int status = open_room(&m, j) ? CN_OK : CN_ERR_MEMORY;
+  int status = cni_rows_open(&m, j) ? CN_OK : CN_ERR_MEMORY;
   for (int64_t i = begin; i < end && !status; i++) {
     int64_t at = i * j->per, rows = j->rows - at < j->per ? j->rows - at : j->per;
     status = run_panel(j, &m, at, rows);
@@ -425,17 +410,22 @@ int cni_pw_rows(const cn_call *c, const cni_program *p, const cni_pw_table *tabl
   find_shape(&j);
   if (!j.rows) return CN_OK;
   if (!j.count) return cn_call_fail(c, CN_ERR_VALUE, "rows without elements are not reduced");
+  const cni_rows_fn code = j.code;
   find_split(&j);
+  const bool is_long = j.count > CNI_ROW_LONGEST && cni_rows_flat(p);
   j.per = j.count < PANEL ? PANEL / j.count : 1;
   if (j.code && j.per > CNI_ROWS_MOST) j.per = CNI_ROWS_MOST;
   if (j.per > j.rows) j.per = j.rows;
   for (int i = 0; i < p->nin; i++) narrow &= cni_dtype_size(cn_desc_of(c->in[i])->dtype) <= 4;
-  j.pitch = ((size_t)(j.per * j.count) * (narrow ? 4 : 8) + 63) / 64 * 64 + 320; /* never a multiple of 4096 */
+  j.pitch = ((size_t)(is_long ? PANEL : j.per * j.count) * (narrow ? 4 : 8) + 63) / 64 * 64;
+  j.pitch += 320; /* never a multiple of 4096 */
   const size_t bytes = (size_t)p->nin * sizeof *j.in;
   if (!(j.in = cni_scratch_alloc(bytes))) return CN_ERR_MEMORY;
   for (int i = 0; i < p->nin; i++) describe(&j, i);
   const int64_t panel = j.per * j.count, panels = (j.rows + j.per - 1) / j.per;
-  cni_parallel_for(panels, CNI_PW_GRAIN / panel + 1, run_range, &j);
+  j.code = is_long ? code : j.code;
+  if (is_long) cni_rows_long(&j);
+  else cni_parallel_for(panels, CNI_PW_GRAIN / panel + 1, run_range, &j);
   cni_scratch_free(j.in, bytes);
   return cn_err();
 }
