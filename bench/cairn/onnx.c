@@ -63,7 +63,7 @@ static int captured(cn_compile_call *k)
 static void compiled(void)
 {
   int saved = cn_inference_begin();
-  if (!fast) fast = cn_compile(captured, .fullgraph = true, .name = now->name);
+  if (!fast) fast = cn_compile(captured, .name = now->name);
   cn_compile_call call = {.inputs = inputs, .ninputs = cn_onnx_inputs(model), .outputs = outputs, .noutputs = ENDS};
   if (!cn_compiled_call(fast, &call)) result[0] = outputs[0];
   cn_inference_end(saved);

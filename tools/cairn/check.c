@@ -111,7 +111,7 @@ static int try_run(const char *path, const onnx_options *o, bool compiled)
   printf("%-9s ", compiled ? "compiled" : "eager");
   if (status) printf("fails: %s\n", cn_err_message());
   else if (other) printf("not possible: it takes or gives what is no tensor\n");
-  else if (s.ran_as_is) printf("not possible: it ran node by node\n");
+  else if (*s.why) printf("not possible: %s\n", s.why);
   else printf("runs: %.0f ms with loading\n", 1e3 * (cn_clock() - begin));
   cn_err_clear();
   onnx_close(&s);

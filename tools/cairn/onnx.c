@@ -317,7 +317,6 @@ static int run_compiled(onnx_subject *s)
   int status = cn_compiled_call(s->compiled, &call);
   for (size_t i = 0; i < n && !status; i++)
     if (!(s->made[i] = cn_onnx_value_tensor(outputs[i]))) status = cn_err();
-  s->ran_as_is = call.ran_as_is;
   cn_free(outputs, (n + 1) * sizeof *outputs);
   return status;
 }
@@ -330,7 +329,15 @@ int onnx_run(onnx_subject *s)
     cn_onnx_value_release(s->made[i]);
     s->made[i] = NULL;
   }
-  int status = s->compiled ? run_compiled(s) : run_named(s, s->feeds, s->made);
+  int status = s->compiled ? run_compiled(s) : CN_OK;
+  if (status == CN_ERR_CAPTURE) { /* a value decides what is computed */
+    snprintf(s->why, sizeof s->why, "%s", cn_err_message());
+    cn_err_clear();
+    cn_compiled_free(s->compiled);
+    s->compiled = NULL;
+    status = CN_OK;
+  }
+  if (!s->compiled && !status) status = run_named(s, s->feeds, s->made);
   cn_inference_end(saved);
   cn_scope_end(scope);
   return status;
@@ -356,7 +363,8 @@ static int load(onnx_subject *s, const char *path)
 
 static int finish(onnx_subject *s, const char *path, bool compiled)
 {
-  if (!cn_err() && compiled && can_be_compiled(s)) s->compiled = cn_compile(run_tensors, .name = path);
+  if (!cn_err() && compiled && can_be_compiled(s))
+    s->compiled = cn_compile(run_tensors, .fullgraph = true, .name = path);
   return cn_err();
 }
 

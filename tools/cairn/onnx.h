@@ -37,7 +37,7 @@ typedef struct onnx_subject {
   size_t nfeeds;
   cn_compiled *compiled; /* NULL: it runs as it is */
   cn_onnx_value **made;  /* of the last run, cn_onnx_outputs of them, owned */
-  bool ran_as_is;        /* though it was to be compiled */
+  char why[400];         /* it was to be compiled, and cannot be, for this reason; compiled is NULL then */
 } onnx_subject;
 
 /* Takes what can stand there more than once out of argv. false: it has said what is wrong. */

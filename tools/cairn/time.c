@@ -180,9 +180,9 @@ static int measure_all(onnx_subject *eager, onnx_subject *compiled, const wanted
   if (measure(&t, eager, w->runs)) return cn_err();
   print_total("eager", &t);
   if (both && measure(&t, compiled, w->runs)) return cn_err();
-  both = both && !compiled->ran_as_is;
+  both = both && !*compiled->why;
   if (both) print_total("compiled", &t);
-  else printf("compiled  not possible\n");
+  else printf("compiled  not possible%s%s\n", *compiled->why ? ": " : "", compiled->why);
   if (by_operator(eager, w)) return cn_err();
   return both ? by_node(compiled, w) : CN_OK;
 }

@@ -1,5 +1,6 @@
 /* control.c: branches and loops. Where what decides is known they are plain branches and loops; where a graph is
  * captured and it is not, they are those that graphs hold (cairn/control.h). See call.h. */
+#include <stdio.h>
 #include <string.h>
 
 #include "formats/onnx/loops.h"
@@ -40,6 +41,18 @@ static int branch_no(cn_tensor **o, size_t *n, cn_tensor *const *in, size_t nin,
   return branch(o, n, b, b->no);
 }
 
+/* A graph has both branches, and one that these sizes never take may be wrong for them: then there is no graph, and the
+ * call, run as it is, takes the other one. */
+static int not_both(const cni_onnx_call *c)
+{
+  char said[400];
+  if (cn_err() != CN_ERR_SHAPE && cn_err() != CN_ERR_VALUE && cn_err() != CN_ERR_INDEX && cn_err() != CN_ERR_DTYPE)
+    return cn_err();
+  snprintf(said, sizeof said, "%s", cn_err_message());
+  cn_err_clear();
+  return cni_onnx_fail(c, CN_ERR_CAPTURE, "capture: its branches cannot both be computed: %s", said);
+}
+
 static int if_else(cni_onnx_call *c)
 {
   branches b = {.call = c, .yes = cni_onnx_graph_of(c, "then_branch"), .no = cni_onnx_graph_of(c, "else_branch")};
@@ -50,7 +63,8 @@ static int if_else(cni_onnx_call *c)
   cn_tensor **out = cni_onnx_room(c, n + 1, sizeof *out);
   if (!b.made || !out) return cn_err();
   if (!cni_onnx_is_known(c, 0)) {
-    if (cn_cond(out, &n, cn_reshape(condition, CN_SCALAR_SHAPE), NULL, 0, branch_yes, branch_no, &b)) return cn_err();
+    if (cn_cond(out, &n, cn_reshape(condition, CN_SCALAR_SHAPE), NULL, 0, branch_yes, branch_no, &b))
+      return not_both(c);
     for (size_t i = 0; i < n && i < c->nout; i++)
       if (cni_onnx_out(c, i, out[i])) return cn_err();
     return CN_OK;
