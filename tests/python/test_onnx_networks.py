@@ -5,7 +5,7 @@ import unittest
 
 import cairn
 from cairn.nn import functional as F
-from onnx_node import run, run_compiled
+from onnx_node import model, run, run_compiled
 
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 ORDER = {"RNN": [0], "GRU": [1, 0, 2], "LSTM": [0, 3, 1, 2]}  # where cairn's gates go in ONNX's
@@ -61,6 +61,28 @@ class Networks(unittest.TestCase):
         for op in GATES:  # a clip that clips nothing, which the kernel does not know
             want, inputs = layer(op, 2)
             self.assert_close(run(op, inputs, len(want), clip=1e9, **options(op, 2)), want, 1e-6)
+
+    def test_a_single_step(self):
+        for op in GATES:
+            want, inputs = layer(op, 2, steps=1)
+            self.assert_close(run(op, inputs, len(want), **options(op, 2)), want, 1e-6)
+            self.assert_same_compiled(op, inputs, len(want), **options(op, 2))
+
+    def test_a_graph_of_all_lengths(self):
+        dims = cairn.export.Dim("steps", min=1, max=64)
+        for op in GATES:
+            _, inputs = layer(op, 1)
+            want, more = layer(op, 1, steps=9)
+            m = model(op, inputs, len(want), **options(op, 1))
+
+            class Net(cairn.nn.Module):
+                def forward(self, x):
+                    return m(x, *[t for t in inputs[1:] if t is not None])
+            program = cairn.export.export(Net(), (inputs[0],), dynamic_shapes=({0: dims},))
+            for n in (1, 9):
+                given = [more[0][:n], *inputs[1:]]
+                for one, other in zip(program.module()(given[0]), run(op, given, len(want), **options(op, 1))):
+                    self.assert_close([one], [other], 1e-6)
 
     def test_layout(self):
         for op in GATES:

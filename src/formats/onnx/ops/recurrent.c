@@ -274,6 +274,7 @@ static cn_tensor *state_at_end(const net *n, cn_tensor *all, cn_tensor *before)
   return cn_where(cn_ge(cn_unsqueeze(cn_select(n->last, 0, 0), 1), cn_int(0)), end, before);
 }
 
+/* A single step is one by formulas: the kernel would first have the weights in cairn's order, which takes longer. */
 static int run_way(made *m, const net *n, way d, cni_onnx_call *c)
 {
   bool lengths = n->last != NULL, turn = lengths && d.reverse;
@@ -281,7 +282,8 @@ static int run_way(made *m, const net *n, way d, cni_onnx_call *c)
     d.x = steps_at(d.x, n->turned);
     d.reverse = false;
   }
-  int status = n->mode && n->steps ? run_kernel(m, n, &d) : run_formulas(m, n, &d, c);
+  bool kernel = n->mode && n->steps && (n->steps > 1 || cn_tracing_sizes());
+  int status = kernel ? run_kernel(m, n, &d) : run_formulas(m, n, &d, c);
   if (status || !lengths) return status;
   m->h = state_at_end(n, m->y, d.h);
   if (n->kind == LSTM) m->c = state_at_end(n, m->all_c, d.c);
