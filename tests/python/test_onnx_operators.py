@@ -6,7 +6,7 @@ import struct
 import unittest
 
 import cairn
-from onnx_files import field, info
+from onnx_files import field, info, node
 
 FLOAT, UINT8, INT64, STRING, BOOL = 1, 2, 7, 8, 9
 FORMATS = {FLOAT: "f", UINT8: "B", INT64: "q", BOOL: "?"}
@@ -144,6 +144,12 @@ EAGER = [
     ("GatherND", 13, [TEXTS, [[1, 0], [0, 2]]], {}, [["d", "c"]]),
     ("Compress", 11, [TEXTS, [True, False, True]], dict(axis=1), [["a", "c", "d", ""]]),
     ("OneHot", 11, [[1, 0], 2, ["off", "on"]], {}, [["off", "on", "on", "off"]]),
+    ("Concat", 13, [TEXTS, [["x"], ["yz"]]], dict(axis=1), [["a", "b", "c", "x", "d", "e", "", "yz"]]),
+    ("Transpose", 13, [TEXTS], {}, [["a", "d", "b", "e", "c", ""]]),
+    ("Slice", 13, [TEXTS, [-1], [-9], [1], [-2]], {}, [["c", "a", "", "d"]]),
+    ("Split", 18, [TEXTS], dict(axis=0, num_outputs=2), [["a", "b", "c"], ["d", "e", ""]]),
+    ("Expand", 13, [[["a"]], [2, 2]], {}, [4 * ["a"]]),
+    ("Reshape", 13, [TEXTS, [-1]], {}, [["a", "b", "c", "d", "e", ""]]),
 ]
 WRONG = [
     ("Resize", 19, [SQUARES, None, [1.0, 2.0]], {}, "2 scales for 4 axes"),
@@ -223,6 +229,23 @@ class Operators(unittest.TestCase):
             values = [there.tolist(), 9] if one else [there.tolist()]
             back = one_node("DFT", 20, values, onesided=one, inverse=1).run({"i0": there})[0]
             self.assertTrue(cairn.allclose(back[..., :1], x, atol=1e-5))
+
+    def test_types_without_arithmetic_are_moved(self):
+        moves = (("Gather", "h i", {"axis": 1}, [[-2, 1], [4, 0.5]]),
+                 ("Concat", "h h", {"axis": 1}, [[1, -2] * 2, [0.5, 4] * 2]),
+                 ("Transpose", "h", {}, [[1, 0.5], [-2, 4]]), ("GatherElements", "h j", {}, [[0.5, 4]]))
+        for kind in (17, 19, 23):  # float8_e4m3fn, float8_e5m2, float4_e2m1fn
+            for op, names, attrs, want in moves:
+                with self.subTest(op=op, kind=kind):
+                    parts = node("Cast", "x", "h", to=kind) + node(op, names, "g", **attrs)
+                    parts += node("Cast", "g", "y", to=FLOAT)
+                    for name, values, shape in (("i", (1, 0), (2,)), ("j", (1, 1), (1, 2))):
+                        parts += field(5, b"".join(field(1, n) for n in shape) + field(2, INT64) + field(8, name) +
+                                       field(9, struct.pack("<2q", *values)))
+                    parts += info(11, "x", FLOAT, (2, 2)) + info(12, "y", FLOAT)
+                    m = cairn.onnx.load_model_from_string(field(1, 8) + field(8, field(1, "") + field(2, 25)) +
+                                                          field(7, parts))
+                    self.assertEqual(m(cairn.tensor([[1.0, -2.0], [0.5, 4.0]])).tolist(), want)
 
     def test_bits_stay(self):
         x = cairn.tensor([1.0, -0.0])

@@ -76,10 +76,40 @@ int cni_onnx_strings_in(cn_strings *out, const cni_onnx_call *c, size_t i)
   return cn_err();
 }
 
+/* The type that tensors of this one are moved as: ops do not compute with those that are for storage alone. */
+static cn_dtype carrier(cn_dtype dtype)
+{
+  switch (dtype) {
+  case CN_F8E4M3:
+  case CN_F8E5M2:
+  case CN_F8E4M3FNUZ:
+  case CN_F8E5M2FNUZ:
+  case CN_F8E8M0:
+  case CN_U4:
+  case CN_U2: return CN_U8;
+  case CN_I4:
+  case CN_I2: return CN_I8;
+  case CN_F4E2M1: return CN_F16;
+  case CN_C64: return CN_I64;
+  default: return dtype;
+  }
+}
+
+/* As another type, without a change: the same bits where there are as many, the same numbers otherwise. */
+static cn_tensor *carried(cn_tensor *t, cn_dtype dtype)
+{
+  if (!t || cn_dtype_of(t) == dtype) return t;
+  bool bits = cn_dtype_bytes(dtype, 8) == cn_dtype_bytes(cn_dtype_of(t), 8);
+  return bits ? cn_view_dtype(t, dtype) : cn_cast(t, dtype);
+}
+
 cn_tensor *cni_onnx_in_moved(const cni_onnx_call *c, size_t i)
 {
   cn_onnx_value *v = cni_onnx_value_in(c, i);
-  if (!v || v->kind != CN_ONNX_STRINGS) return cni_onnx_in(c, i);
+  if (!v || v->kind != CN_ONNX_STRINGS) {
+    cn_tensor *t = cni_onnx_in(c, i);
+    return t ? carried(t, carrier(cn_dtype_of(t))) : NULL;
+  }
   cn_tensor *at = cn_arange(0, (double)cn_numel(v->lengths), .dtype = CN_I64, .device = cn_device_of(v->lengths));
   return cn_reshape(at, cn_shape(v->lengths), (size_t)cn_ndim(v->lengths));
 }
@@ -284,7 +314,8 @@ int cni_onnx_out_strings(cni_onnx_call *c, size_t i, const cn_strings *s)
 int cni_onnx_out_moved(cni_onnx_call *c, size_t i, cn_tensor *t, size_t from)
 {
   cn_strings all, moved;
-  if (!cni_onnx_has(c, from) || c->in[from]->kind != CN_ONNX_STRINGS) return cni_onnx_out(c, i, t);
+  if (!cni_onnx_has(c, from)) return cni_onnx_out(c, i, t);
+  if (c->in[from]->kind != CN_ONNX_STRINGS) return cni_onnx_out(c, i, carried(t, cn_dtype_of(c->in[from]->t)));
   if (!t || cni_onnx_strings_in(&all, c, from) || cn_strings_take(&moved, &all, t)) return cn_err();
   return cni_onnx_out_strings(c, i, &moved);
 }

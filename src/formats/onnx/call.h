@@ -77,8 +77,8 @@ cn_tensor *cni_onnx_in(const cni_onnx_call *call,
 cn_tensor *cni_onnx_maybe(const cni_onnx_call *call, size_t i); /* NULL without an error where it is left out */
 cn_onnx_value *cni_onnx_value_in(const cni_onnx_call *call, size_t i); /* of any kind; NULL with the error set */
 int cni_onnx_strings_in(cn_strings *out, const cni_onnx_call *call, size_t i);
-/* Input i for an operator that only moves elements: strings as the places that they have there, for
- * cni_onnx_out_moved. */
+/* Input i for an operator that only moves elements, for cni_onnx_out_moved: strings as the places that they have there,
+ * types that ops do not compute with as others of the same bits or numbers. */
 cn_tensor *cni_onnx_in_moved(const cni_onnx_call *call, size_t i);
 /* All tensors from input `first` on, borrowed; NULL with the error set. */
 cn_tensor *const *cni_onnx_rest(cni_onnx_call *call, size_t first, size_t *n);
@@ -117,7 +117,7 @@ static inline bool cni_onnx_wants(const cni_onnx_call *call, size_t i)
 /* Sets result i, if anybody wants it; a NULL t fails. 0 or the error. */
 int cni_onnx_out(cni_onnx_call *call, size_t i, cn_tensor *t);
 int cni_onnx_out_strings(cni_onnx_call *call, size_t i, const cn_strings *strings);
-/* Elements of input `from`, which are moved; where that are strings, t has their places. */
+/* Elements of input `from`, as cni_onnx_in_moved gave them. */
 int cni_onnx_out_moved(cni_onnx_call *call, size_t i, cn_tensor *t, size_t from);
 int cni_onnx_out_value(cni_onnx_call *call, size_t i, cn_onnx_value *value); /* takes it over, on failure too */
 /* Sets result i to int64 numbers that follow from sizes, so that they are known: a vector, or one of no dimensions. */

@@ -140,15 +140,13 @@ static int scatter_nd(cni_onnx_call *c)
 /* A part of a cache from a place of its own on in each sample, round its end where it is circular. */
 static int tensor_scatter(cni_onnx_call *c)
 {
-  cn_tensor *past = cni_onnx_in(c, 0), *update = cni_onnx_in(c, 1), *from = cni_onnx_maybe(c, 2);
+  cn_tensor *past = cni_onnx_in_moved(c, 0), *update = cni_onnx_in_moved(c, 1), *from = cni_onnx_maybe(c, 2);
   int64_t axis = past ? cni_onnx_axis(c, cni_onnx_int(c, "axis", -2), cn_ndim(past)) : -1, front = 1;
   bool circular = !strcmp(cni_onnx_text(c, "mode", "linear"), "circular");
   if (axis < 0 || !update || cn_err()) return cn_err();
   if (!axis || cn_ndim(update) != cn_ndim(past))
     return cni_onnx_fail(c, CN_ERR_SHAPE, "axis is 0, or the update has not as many dimensions");
-  cn_dtype dtype = cn_dtype_of(past);
-  bool small = cn_dtype_is_float(dtype) && cn_dtype_size(dtype) == 1; /* which are moved as bytes */
-  if (small) past = cn_view_dtype(past, CN_U8), update = cn_view_dtype(update, CN_U8);
+  if (c->in[0]->kind != CN_ONNX_TENSOR) return cni_onnx_fail(c, CN_ERR_UNSUPPORTED, "strings");
   cn_tensor *at = line(cn_size(update, axis), 1, 2, past);
   if (from) at = cn_add(at, cn_reshape(cn_cast(from, CN_I64), CN_SHAPE(cn_numel(from), 1)));
   if (circular) at = cn_remainder(at, cn_int(cn_size(past, axis)));
@@ -156,7 +154,7 @@ static int tensor_scatter(cni_onnx_call *c)
   past = cn_movedim(past, &axis, 1, &front, 1);
   cn_tensor *t = cn_index_put(past, lists, 2, cn_movedim(update, &axis, 1, &front, 1));
   t = t ? cn_movedim(t, &front, 1, &axis, 1) : NULL;
-  return cni_onnx_out(c, 0, small && t ? cn_view_dtype(cn_contiguous(t), dtype) : t);
+  return cni_onnx_out_moved(c, 0, t, 0);
 }
 
 /* ---- others ---- */

@@ -11,7 +11,7 @@ static int64_t axis_of(cni_onnx_call *c, const cn_tensor *x, int64_t otherwise)
 /* 0 keeps a size, unless allowzero; -1 is what is left. */
 static int reshape(cni_onnx_call *c)
 {
-  cn_tensor *x = cni_onnx_in(c, 0);
+  cn_tensor *x = cni_onnx_in_moved(c, 0);
   cni_onnx_ints to = c->opset < 5 ? cni_onnx_ints_of(c, "shape") : cni_onnx_ints_in(c, 1);
   bool zero = cni_onnx_int(c, "allowzero", 0) != 0;
   int64_t shape[CN_MAX_DIMS];
@@ -24,19 +24,19 @@ static int reshape(cni_onnx_call *c)
       shape[i] = cn_shape(x)[i];
     }
   }
-  return cni_onnx_out(c, 0, cn_reshape(x, shape, to.n));
+  return cni_onnx_out_moved(c, 0, cn_reshape(x, shape, to.n), 0);
 }
 
 static int flatten(cni_onnx_call *c)
 {
-  cn_tensor *x = cni_onnx_in(c, 0);
+  cn_tensor *x = cni_onnx_in_moved(c, 0);
   int64_t axis = cni_onnx_int(c, "axis", 1), ndim = cn_ndim(x), rows = 1, columns = 1;
   if (!x) return cn_err();
   if (axis < -ndim || axis > ndim)
     return cni_onnx_fail(c, CN_ERR_INDEX, "axis %lld is out of range", (long long)axis);
   axis = axis < 0 ? axis + ndim : axis;
   for (int64_t i = 0; i < ndim; i++) *(i < axis ? &rows : &columns) *= cn_shape(x)[i];
-  return cni_onnx_out(c, 0, cn_reshape(x, CN_SHAPE(rows, columns)));
+  return cni_onnx_out_moved(c, 0, cn_reshape(x, CN_SHAPE(rows, columns)), 0);
 }
 
 /* Axes that were an attribute until opset 13. */
@@ -47,7 +47,7 @@ static cni_onnx_ints given_axes(cni_onnx_call *c)
 
 static int squeeze(cni_onnx_call *c)
 {
-  cn_tensor *x = cni_onnx_in(c, 0);
+  cn_tensor *x = cni_onnx_in_moved(c, 0);
   cni_onnx_ints axes = given_axes(c);
   if (!x || cn_err()) return cn_err();
   for (size_t i = 0; i < axes.n; i++) {
@@ -55,12 +55,12 @@ static int squeeze(cni_onnx_call *c)
     if (d < 0) return cn_err();
     if (cn_size(x, d) != 1) return cni_onnx_fail(c, CN_ERR_SHAPE, "size %lld is not 1", (long long)cn_size(x, d));
   }
-  return cni_onnx_out(c, 0, axes.v ? cn_squeeze(x, .dim = {axes.v, axes.n}) : cn_squeeze(x));
+  return cni_onnx_out_moved(c, 0, axes.v ? cn_squeeze(x, .dim = {axes.v, axes.n}) : cn_squeeze(x), 0);
 }
 
 static int unsqueeze(cni_onnx_call *c)
 {
-  cn_tensor *x = cni_onnx_in(c, 0);
+  cn_tensor *x = cni_onnx_in_moved(c, 0);
   cni_onnx_ints axes = given_axes(c);
   int64_t shape[CN_MAX_DIMS] = {0}, ndim = cn_ndim(x) + (int64_t)axes.n;
   if (!x || !axes.v) return cn_err() ? cn_err() : cni_onnx_fail(c, CN_ERR_VALUE, "its axes are missing");
@@ -73,14 +73,14 @@ static int unsqueeze(cni_onnx_call *c)
   }
   for (int64_t i = 0, k = 0; i < ndim; i++)
     if (!shape[i]) shape[i] = cn_shape(x)[k++];
-  return cni_onnx_out(c, 0, cn_reshape(x, shape, (size_t)ndim));
+  return cni_onnx_out_moved(c, 0, cn_reshape(x, shape, (size_t)ndim), 0);
 }
 
 /* A new order of dimensions. One in which only sizes of 1 move is a reshape, whose strides are in order, too: by those
  * of an image of one channel, what follows would be channels-last. */
 static int transpose(cni_onnx_call *c)
 {
-  cn_tensor *x = cni_onnx_in(c, 0);
+  cn_tensor *x = cni_onnx_in_moved(c, 0);
   cni_onnx_ints perm = cni_onnx_ints_of(c, "perm");
   int64_t dims[CN_MAX_DIMS], shape[CN_MAX_DIMS], ndim = x ? cn_ndim(x) : 0, last = -1;
   if (!x || cn_err()) return cn_err();
@@ -94,24 +94,51 @@ static int transpose(cni_onnx_call *c)
     moves = d < last;
     last = d;
   }
-  return cni_onnx_out(c, 0, moves ? t : cn_reshape(x, shape, (size_t)ndim));
+  return cni_onnx_out_moved(c, 0, moves ? t : cn_reshape(x, shape, (size_t)ndim), 0);
 }
 
 /* ---- joining and cutting ---- */
 
+/* Strings: the places that they have among those of all inputs, in the shape of the result, are what is joined. */
+static int concat_strings(cni_onnx_call *c)
+{
+  cn_tensor **bytes = cni_onnx_room(c, c->nin, sizeof *bytes), **lengths = cni_onnx_room(c, c->nin, sizeof *lengths);
+  cn_tensor **at = cni_onnx_room(c, c->nin, sizeof *at);
+  cn_strings s, moved;
+  int64_t before = 0;
+  if (!bytes || !lengths || !at) return cn_err();
+  for (size_t i = 0; i < c->nin; i++) {
+    if (cni_onnx_strings_in(&s, c, i)) return cn_err();
+    int64_t n = cn_numel(s.lengths), used = (int64_t)cn_item(cn_sum(s.lengths, .dtype = CN_I64));
+    if (cn_err()) return cn_err();
+    bytes[i] = cn_narrow(s.bytes, 0, 0, used);
+    lengths[i] = cn_reshape(s.lengths, CN_SHAPE(n));
+    at[i] = cn_add(cni_onnx_in_moved(c, i), cn_int(before));
+    before += n;
+  }
+  int64_t axis = axis_of(c, at[0], 1);
+  if (axis < 0) return cn_err();
+  cn_strings all = {cn_cat(bytes, c->nin), cn_cat(lengths, c->nin)};
+  cn_tensor *order = cn_cat(at, c->nin, .dim = axis ? axis : CN_ZERO);
+  if (cn_err() || cn_strings_take(&moved, &all, order)) return cn_err();
+  return cni_onnx_out_strings(c, 0, &moved);
+}
+
 static int concat(cni_onnx_call *c)
 {
-  size_t n;
-  cn_tensor *const *all = cni_onnx_rest(c, 0, &n);
-  int64_t axis = all && n ? axis_of(c, all[0], 1) : -1;
+  if (cni_onnx_has(c, 0) && c->in[0]->kind == CN_ONNX_STRINGS) return concat_strings(c);
+  cn_tensor **all = cni_onnx_room(c, c->nin + 1, sizeof *all);
+  for (size_t i = 0; all && i < c->nin; i++)
+    if (!(all[i] = cni_onnx_in_moved(c, i))) return cn_err();
+  int64_t axis = all && c->nin ? axis_of(c, all[0], 1) : -1;
   if (axis < 0) return cn_err() ? cn_err() : cni_onnx_fail(c, CN_ERR_VALUE, "it has no inputs");
-  return cni_onnx_out(c, 0, cn_cat(all, n, .dim = axis ? axis : CN_ZERO));
+  return cni_onnx_out_moved(c, 0, cn_cat(all, c->nin, .dim = axis ? axis : CN_ZERO), 0);
 }
 
 /* Sizes of the pieces: given, or as equal as they can be. */
 static int split(cni_onnx_call *c)
 {
-  cn_tensor *x = cni_onnx_in(c, 0);
+  cn_tensor *x = cni_onnx_in_moved(c, 0);
   cni_onnx_ints sizes = c->opset < 13 && c->opset > 1 ? cni_onnx_ints_of(c, "split") : cni_onnx_ints_in(c, 1);
   if (c->opset == 1 && !sizes.v) sizes = cni_onnx_ints_of(c, "split");
   int64_t axis = axis_of(c, x, 0), at = 0, n = (int64_t)c->nout;
@@ -121,7 +148,7 @@ static int split(cni_onnx_call *c)
     return cni_onnx_fail(c, CN_ERR_VALUE, "%zu sizes for %zu outputs", sizes.n, c->nout);
   for (int64_t i = 0; i < n; i++) {
     int64_t size = sizes.v ? sizes.v[i] : piece < whole - at ? piece : whole - at;
-    if (cni_onnx_out(c, (size_t)i, cn_narrow(x, axis, at, size))) return cn_err();
+    if (cni_onnx_out_moved(c, (size_t)i, cn_narrow(x, axis, at, size), 0)) return cn_err();
     at += size;
   }
   return at == whole ? CN_OK : cni_onnx_fail(c, CN_ERR_SHAPE, "the pieces are not the whole");
@@ -141,7 +168,7 @@ static cn_tensor *slice_dim(cn_tensor *x, int64_t d, int64_t start, int64_t end,
 static int slice(cni_onnx_call *c)
 {
   bool old = c->opset < 10;
-  cn_tensor *x = cni_onnx_in(c, 0);
+  cn_tensor *x = cni_onnx_in_moved(c, 0);
   cni_onnx_ints starts = old ? cni_onnx_ints_of(c, "starts") : cni_onnx_ints_in(c, 1);
   cni_onnx_ints ends = old ? cni_onnx_ints_of(c, "ends") : cni_onnx_ints_in(c, 2);
   cni_onnx_ints axes = old ? cni_onnx_ints_of(c, "axes") : cni_onnx_ints_in(c, 3);
@@ -155,7 +182,7 @@ static int slice(cni_onnx_call *c)
     if (!step) return cni_onnx_fail(c, CN_ERR_VALUE, "a step is 0");
     if (!(x = slice_dim(x, d, starts.v[i], ends.v[i], step))) return cn_err();
   }
-  return cni_onnx_out(c, 0, x);
+  return cni_onnx_out_moved(c, 0, x, 0);
 }
 
 /* ---- more of the same ---- */
@@ -163,7 +190,7 @@ static int slice(cni_onnx_call *c)
 /* Both shapes broadcast. */
 static int expand(cni_onnx_call *c)
 {
-  cn_tensor *x = cni_onnx_in(c, 0);
+  cn_tensor *x = cni_onnx_in_moved(c, 0);
   cni_onnx_ints to = cni_onnx_ints_in(c, 1);
   int64_t shape[CN_MAX_DIMS], ndim = cn_ndim(x);
   if (!x || !to.v || to.n > CN_MAX_DIMS)
@@ -174,23 +201,23 @@ static int expand(cni_onnx_call *c)
     int64_t theirs = i < n - (int64_t)to.n ? 1 : to.v[i - (n - (int64_t)to.n)];
     shape[i] = theirs == 1 ? mine : theirs;
   }
-  return cni_onnx_out(c, 0, cn_expand(x, shape, (size_t)n));
+  return cni_onnx_out_moved(c, 0, cn_expand(x, shape, (size_t)n), 0);
 }
 
 static int tile(cni_onnx_call *c)
 {
-  cn_tensor *x = cni_onnx_in(c, 0);
+  cn_tensor *x = cni_onnx_in_moved(c, 0);
   int64_t times[CN_MAX_DIMS], ndim = cn_ndim(x);
   if (!x) return cn_err();
   if (c->opset >= 6) {
     cni_onnx_ints to = cni_onnx_ints_in(c, 1);
     if (to.v && to.n != (size_t)ndim)
       return cni_onnx_fail(c, CN_ERR_SHAPE, "%zu repeats for %lld dimensions", to.n, (long long)ndim);
-    return cni_onnx_out(c, 0, to.v ? cn_repeat(x, to.v, to.n) : NULL);
+    return cni_onnx_out_moved(c, 0, to.v ? cn_repeat(x, to.v, to.n) : NULL, 0);
   }
   int64_t axis = cni_onnx_axis(c, cni_onnx_int_in(c, 2, 0), ndim);
   for (int64_t i = 0; i < ndim; i++) times[i] = i == axis ? cni_onnx_int_in(c, 1, 1) : 1;
-  return axis < 0 ? cn_err() : cni_onnx_out(c, 0, cn_repeat(x, times, (size_t)ndim));
+  return axis < 0 ? cn_err() : cni_onnx_out_moved(c, 0, cn_repeat(x, times, (size_t)ndim), 0);
 }
 
 /* Place i of a dimension of n elements that goes on beyond its ends. */
