@@ -87,6 +87,7 @@ static int test(forest *f, int64_t at, int mode, int64_t feature, double split, 
 {
   int64_t missing = tracks || mode == NEQ ? yes : no;
   if (feature < 0) return bad(f, "a feature's number is negative");
+  if (yes == at || no == at) return bad(f, "a tree's branches lead back");
   f->features = feature >= f->features ? feature + 1 : f->features;
   if (isnan(split) && mode != NEQ) yes = no; /* no comparison with it holds */
   switch (mode) {
@@ -101,7 +102,7 @@ static int test(forest *f, int64_t at, int mode, int64_t feature, double split, 
 }
 
 static void leaf(forest *f, int64_t at) { at_most(f, at, 0, 0, at, at, at); }
-static bool is_leaf(const forest *f, int64_t at) { return f->b[at].next[YES] == at; }
+static bool is_leaf(const forest *f, int64_t at) { return f->b[at].next[YES] == at && f->b[at].next[NO] == at; }
 
 /* The longest way from any root; an error where one never ends. */
 static int measure(forest *f)
@@ -395,6 +396,14 @@ static int fill_leaves(const forest *f, cn_tensor **tables, cn_dtype dtype, doub
   return cn_err();
 }
 
+/* The target that all weights have; -1: there are more. */
+static int64_t only_target(const forest *f)
+{
+  int64_t target = f->nweights ? f->weights[0].target : -1;
+  for (size_t i = 1; i < f->nweights; i++) target = f->weights[i].target == target ? target : -1;
+  return target;
+}
+
 static cn_onnx_value *tables_of(const forest *f, cn_dtype dtype, double none)
 {
   cn_tensor *tables[TABLES] = {NULL};
@@ -406,7 +415,8 @@ static cn_onnx_value *tables_of(const forest *f, cn_dtype dtype, double none)
   if (fill_nodes(f, tables, dtype) || fill_leaves(f, tables, dtype, none, &dense)) return NULL;
   bool positive = true;
   for (size_t i = 0; i < f->nweights; i++) positive = positive && f->weights[i].value >= 0;
-  int64_t facts[NFACTS] = {f->depth, f->missing ? WAYS : 2, f->features, f->targets, dense, positive}, n = NFACTS;
+  int64_t facts[NFACTS] = {f->depth, f->missing ? WAYS : 2, f->features, f->targets, dense, positive, only_target(f)},
+          n = NFACTS;
   tables[FACTS] = cn_from_data(facts, &n, 1, CN_I64);
   size_t k = 0;
   while (k < TABLES && (values[k] = cni_onnx_take(tables[k]))) k++;
@@ -432,14 +442,6 @@ int cni_onnx_aggregation(const cni_onnx_call *c)
 
 double cni_onnx_none_of(int how) { return how == MIN ? INFINITY : how == MAX ? -INFINITY : 0; }
 
-/* Two classes of which leaves only know one. */
-static bool one_of_two(const forest *f)
-{
-  bool same = f->targets == 2 && f->nweights;
-  for (size_t i = 1; i < f->nweights; i++) same = same && f->weights[i].target == f->weights[0].target;
-  return same;
-}
-
 cn_onnx_value *cni_onnx_forest(cni_onnx_call *c)
 {
   forest f = {.call = c};
@@ -454,10 +456,7 @@ cn_onnx_value *cni_onnx_forest(cni_onnx_call *c)
   if (!status) status = new ? new_nodes(&f, c) : old_nodes(&f, c, &keys, &nkeys);
   if (!status && !new) status = old_weights(&f, c, classes, keys, nkeys);
   if (!status) status = measure(&f);
-  if (!status && classes && one_of_two(&f)) {
-    f.targets = 1;
-    for (size_t i = 0; i < f.nweights; i++) f.weights[i].target = 0;
-  }
+  if (!status && classes && f.targets == 2 && only_target(&f) == 0) f.targets = 1;
   cn_onnx_value *made = status ? NULL : tables_of(&f, f.wide ? CN_F64 : CN_F32, cni_onnx_none_of(how));
   cn_free(f.b, f.room * sizeof *f.b);
   return made;

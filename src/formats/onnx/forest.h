@@ -8,8 +8,8 @@
  * tells it from no, what is missing; leaves have a number, and by it weights and a target. */
 enum { FEATURE, SPLIT, NEXT, LEAF_OF, WEIGHT, TARGET, ROOTS, FACTS, TABLES };
 /* Numbers in FACTS. WAYS_USED: entries of NEXT for each node; DENSE: leaves have a weight for each target; POSITIVE: no
- * weight is negative. */
-enum { DEPTH, WAYS_USED, COLUMNS, TARGETS, DENSE, POSITIVE, NFACTS };
+ * weight is negative; ONLY: the one target that all weights have, -1: there are more. */
+enum { DEPTH, WAYS_USED, COLUMNS, TARGETS, DENSE, POSITIVE, ONLY, NFACTS };
 enum { YES, NO, MISSING, WAYS };
 
 /* How trees' results become one. */

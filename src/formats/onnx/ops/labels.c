@@ -48,25 +48,37 @@ static int list_of(list *out, const cni_onnx_call *c, const char *prefix)
   return cn_err();
 }
 
+/* Keys in order, those that are NaN cut off, and where each stood; *nan: where the first NaN stood, -1: none did. */
+static int sort_keys(cn_tensor **sorted, cn_tensor **order, int64_t *nan, cn_tensor *keys)
+{
+  *nan = -1;
+  if (cn_sort(sorted, order, keys, .stable = true) || !cn_dtype_is_float(cn_dtype_of(keys))) return cn_err();
+  cn_tensor *nans = cn_isnan(keys), *numbers = cn_logical_not(cn_isnan(*sorted));
+  if (cn_item(cn_any(nans)) != 0) *nan = (int64_t)cn_item(cn_argmax(cn_cast(nans, CN_I32), 0));
+  *sorted = cn_masked_select(*sorted, numbers);
+  *order = cn_masked_select(*order, numbers);
+  return cn_err();
+}
+
 /* The place of each number among keys, the first that is equal; -1: it is none. NaN is equal to NaN. */
 static cn_tensor *place_among(cn_tensor *x, cn_tensor *keys)
 {
-  cn_tensor *sorted, *order;
+  cn_tensor *sorted, *order, *place;
+  if (!x || !keys) return NULL;
   bool real = cn_dtype_is_float(cn_dtype_of(x)) || cn_dtype_is_float(cn_dtype_of(keys));
   cn_dtype dtype = !real ? CN_I64 : cn_dtype_of(x) == CN_F32 && cn_dtype_of(keys) == CN_F32 ? CN_F32 : CN_F64;
-  int64_t n = cn_numel(keys);
-  if (!n) return cn_full_like(x, -1, .dtype = CN_I64);
+  int64_t nan;
   void *paused = cn_trace_pause();
-  int status = cn_sort(&sorted, &order, cn_cast(keys, dtype), .stable = true); /* NaN behind all others */
-  cn_tensor *nans = !status && real ? cn_where(cn_isnan(sorted), order, cn_int(n)) : NULL;
-  cn_tensor *nan = nans ? cn_amin(nans) : NULL; /* n: no key is NaN */
+  int status = sort_keys(&sorted, &order, &nan, cn_cast(keys, dtype));
   cn_trace_resume(paused);
-  if (status || (real && !nan)) return NULL;
+  if (status) return NULL;
+  int64_t n = cn_numel(sorted);
   x = cn_cast(x, dtype);
-  cn_tensor *at = cn_clamp(cn_searchsorted(sorted, x, NULL), NULL, cn_int(n - 1));
-  cn_tensor *place = cn_where(cn_eq(cn_take(sorted, at), x), cn_take(order, at), cn_int(-1));
-  if (!real) return place;
-  return cn_where(cn_isnan(x), cn_where(cn_eq(nan, cn_int(n)), cn_int(-1), nan), place);
+  if (n) {
+    cn_tensor *at = cn_clamp(cn_searchsorted(sorted, x, NULL), NULL, cn_int(n - 1));
+    place = cn_where(cn_eq(cn_take(sorted, at), x), cn_take(order, at), cn_int(-1));
+  } else place = cn_full_like(x, -1, .dtype = CN_I64);
+  return nan < 0 ? place : cn_where(cn_isnan(x), cn_int(nan), place);
 }
 
 /* Places of input i among the keys. */

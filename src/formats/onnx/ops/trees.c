@@ -2,34 +2,37 @@
  * are ops like any others: compiled, traced, on any device. See call.h, ml.h. */
 #include "formats/onnx/forest.h"
 
-/* The leaves' numbers (rows, trees) at which rows of x (rows, features) end. */
+#include <string.h>
+
+/* Entries of a table, or its rows. */
+static cn_tensor *look(cn_tensor *table, cn_tensor *at) { return cn_index_select(table, 0, at); }
+
+/* The numbers of the leaves, tree after tree of row after row, at which rows of x (rows, features) end. */
 static cn_tensor *walk(cn_tensor *const *t, const int64_t *facts, cn_tensor *x)
 {
-  int64_t n = cn_size(x, 0), trees = cn_numel(t[ROOTS]);
-  cn_tensor *at = cn_expand(cn_unsqueeze(t[ROOTS], 0), CN_SHAPE(n, trees));
+  int64_t rows = cn_size(x, 0), trees = cn_numel(t[ROOTS]), all = rows * trees;
+  cn_tensor *at = cn_reshape(cn_expand(cn_unsqueeze(t[ROOTS], 0), CN_SHAPE(rows, trees)), CN_SHAPE(all));
   for (int64_t level = 0; at && level < facts[DEPTH]; level++) {
-    cn_tensor *v = cn_gather(x, 1, cn_take(t[FEATURE], at)), *low = cn_le(v, cn_take(t[SPLIT], at));
-    cn_tensor *way = cn_cast(cn_logical_not(low), CN_I64);
+    cn_tensor *v = cn_gather(x, 1, cn_reshape(look(t[FEATURE], at), CN_SHAPE(rows, trees)));
+    v = cn_reshape(v, CN_SHAPE(all));
+    cn_tensor *way = cn_cast(cn_logical_not(cn_le(v, look(t[SPLIT], at))), CN_I64);
     if (facts[WAYS_USED] == WAYS) way = cn_where(cn_isnan(v), cn_int(MISSING), way);
-    at = cn_take(t[NEXT], cn_add(cn_mul(at, cn_int(facts[WAYS_USED])), way));
+    at = look(t[NEXT], cn_add(cn_mul(at, cn_int(facts[WAYS_USED])), way));
   }
-  return cn_take(t[LEAF_OF], at);
+  return look(t[LEAF_OF], at);
 }
 
 /* (rows, targets) */
-static cn_tensor *gathered(cn_tensor *const *t, const int64_t *facts, cn_tensor *leaves, int how)
+static cn_tensor *gathered(cn_tensor *const *t, const int64_t *facts, cn_tensor *leaves, int64_t rows, int how)
 {
-  int64_t rows = cn_size(leaves, 0), trees = cn_size(leaves, 1), targets = facts[TARGETS];
-  cn_tensor *w = t[WEIGHT];
-  if (facts[DENSE]) {
-    w = cn_reshape(cn_index_select(w, 0, cn_reshape(leaves, CN_SHAPE(rows * trees))), CN_SHAPE(rows, trees, targets));
-  } else if (targets > 1) {
+  int64_t trees = cn_numel(t[ROOTS]), targets = facts[TARGETS], each = facts[DENSE] ? targets : 1;
+  cn_tensor *w = cn_reshape(look(t[WEIGHT], leaves), CN_SHAPE(rows, trees, each));
+  if (targets > each) {
     cn_tensor *all =
         cn_full(CN_SHAPE(rows, targets), cni_onnx_none_of(how), .dtype = cn_dtype_of(w), .device = cn_device_of(w));
+    cn_tensor *to = cn_reshape(look(t[TARGET], leaves), CN_SHAPE(rows, trees));
     const char *reduce = how == MIN ? "amin" : how == MAX ? "amax" : "sum";
-    return cn_scatter_reduce(all, 1, cn_take(t[TARGET], leaves), cn_take(w, leaves), reduce);
-  } else {
-    w = cn_unsqueeze(cn_take(w, leaves), 2);
+    return cn_scatter_reduce(all, 1, to, cn_squeeze(w, .dim = CN_INTS(2)), reduce);
   }
   if (how == MIN) return cn_amin(w, .dim = CN_INTS(1));
   return how == MAX ? cn_amax(w, .dim = CN_INTS(1)) : cn_sum(w, .dim = CN_INTS(1));
@@ -54,14 +57,14 @@ static cn_tensor *scores_of(cni_onnx_call *c, cn_tensor *x, int64_t *facts)
                : (cni_onnx_fail(c, CN_ERR_SHAPE, "its trees ask for %lld features", (long long)facts[COLUMNS]), NULL);
   x = cn_cast(x, cn_dtype_of(t[SPLIT]));
   int64_t rows = cn_size(x, 0), trees = cn_numel(t[ROOTS]), part = PART / (trees + 1) + 1;
-  if (cn_tracing() || rows <= part) made = gathered(t, facts, walk(t, facts, x), how);
+  if (cn_tracing() || rows <= part) made = gathered(t, facts, walk(t, facts, x), rows, how);
   else {
     size_t n = (size_t)((rows + part - 1) / part);
     cn_tensor **parts = cni_onnx_room(c, n, sizeof *parts);
     for (size_t i = 0; parts && i < n; i++) {
       int64_t from = (int64_t)i * part, size = rows - from < part ? rows - from : part;
       cn_scope *scope = cn_scope_begin();
-      parts[i] = gathered(t, facts, walk(t, facts, cn_narrow(x, 0, from, size)), how);
+      parts[i] = gathered(t, facts, walk(t, facts, cn_narrow(x, 0, from, size)), size, how);
       parts[i] = parts[i] ? cn_keep(parts[i]) : NULL;
       cn_scope_end(scope);
       if (parts[i]) cn_scope_give(parts[i]);
@@ -105,29 +108,38 @@ static int tree_ensemble(cni_onnx_call *c)
   return cni_onnx_out(c, 0, t ? cn_cast(t, cn_dtype_of(x)) : NULL);
 }
 
-/* One score says which of two classes it is, where leaves know one class only. */
+/* The second of two classes where its score is above what lies between them. */
+static int out_second(cni_onnx_call *c, cn_tensor *score, bool likely)
+{
+  cn_tensor *second = score ? cn_gt(cn_squeeze(score, .dim = CN_INTS(1)), cn_num(likely ? 0.5 : 0)) : NULL;
+  return cni_onnx_ml_out_labels(c, second ? cn_cast(second, CN_I64) : NULL, "classlabels_int64s");
+}
+
+/* One score, of the second of two classes, where leaves know the first one's number alone. likely: no weight is
+ * negative, so that scores are probabilities. */
 static int two_classes(cni_onnx_call *c, cn_tensor *t, bool likely)
 {
-  cn_tensor *base = base_of(c, t);
-  bool two = base && cn_numel(base) == 2;
-  if (base) t = cn_add(t, two ? cn_narrow(base, 0, 1, 1) : base);
-  cn_tensor *second = t ? cn_gt(t, cn_num(likely ? 0.5 : 0)) : NULL;
-  if (cni_onnx_ml_out_labels(c, cn_cast(cn_squeeze(second, .dim = CN_INTS(1)), CN_I64), "classlabels_int64s"))
-    return cn_err();
-  t = likely && !two ? cni_onnx_ml_both(t, true) : cni_onnx_ml_transformed(c, cni_onnx_ml_both(t, false));
+  const char *how = cni_onnx_text(c, "post_transform", "NONE");
+  bool plain = !strcmp(how, "NONE") || !strcmp(how, "PROBIT");
+  if (out_second(c, t, likely)) return cn_err();
+  t = cni_onnx_ml_transformed(c, cni_onnx_ml_both(t, likely && plain));
   return cni_onnx_out(c, 1, t ? cn_cast(t, CN_F32) : NULL);
 }
 
 static int tree_classifier(cni_onnx_call *c)
 {
-  int64_t facts[NFACTS];
+  int64_t facts[NFACTS], pad[] = {0, 1};
   size_t labels = cni_onnx_ml_nlabels(c, "classlabels_int64s");
-  cn_tensor *t = scores_of(c, cni_onnx_in(c, 0), facts);
+  cn_tensor *t = scores_of(c, cni_onnx_in(c, 0), facts), *base = base_of(c, t);
   if (!t) return cn_err();
-  if (facts[TARGETS] == 1 && labels == 2) return two_classes(c, t, facts[POSITIVE] != 0);
-  cn_tensor *base = base_of(c, t);
+  if (base && cn_numel(base) != 1 && cn_numel(base) != (int64_t)labels)
+    return cni_onnx_fail(c, CN_ERR_VALUE, "%lld base values for %zu classes", (long long)cn_numel(base), labels);
+  if (facts[TARGETS] == 1 && base && cn_numel(base) == 2) t = cn_constant_pad_nd(t, pad, 2);
   if (base) t = cn_add(t, base);
-  if (cni_onnx_ml_out_labels(c, cn_argmax(t, 1), "classlabels_int64s")) return cn_err();
+  if (cn_size(t, 1) == 1 && labels == 2) return two_classes(c, t, facts[POSITIVE] != 0);
+  bool second = facts[ONLY] == 1 && labels == 2 && !base;
+  if (second) out_second(c, cn_narrow(t, 1, 1, 1), facts[POSITIVE] != 0);
+  else cni_onnx_ml_out_labels(c, cn_argmax(t, 1), "classlabels_int64s");
   t = cni_onnx_ml_transformed(c, t);
   return cni_onnx_out(c, 1, t ? cn_cast(t, CN_F32) : NULL);
 }
