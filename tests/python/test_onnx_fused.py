@@ -149,6 +149,21 @@ class Fused(unittest.TestCase):
         self.assert_close(y, cairn.where(mask, (x + b) * 2, cairn.tensor(0.0)) + skip)
         self.assertEqual(fused("Range", [cairn.tensor(2), cairn.tensor(5)])[0].tolist(), [2, 3, 4])
 
+    def test_operators_that_both_domains_have(self):
+        cairn.manual_seed(4)
+        x, w, b, past = cairn.randn(2, 3, 5), cairn.randn(3, 1, 4), cairn.randn(3), cairn.randn(2, 3, 3)
+        q, k, v, decay = cairn.randn(1, 4, 6), cairn.randn(1, 4, 3), cairn.randn(1, 4, 5), -cairn.rand(1, 4, 1)
+        heads = {"q_num_heads": 2, "kv_num_heads": 1, "update_rule": "gated"}
+        for op, inputs, attrs in (("CausalConvWithState", [x, w, b, past], {"activation": "silu"}),
+                                  ("LinearAttention", [q, k, v, None, decay], heads)):
+            for one, other in zip(fused(op, inputs, 2, **attrs), run(op, inputs, 2, opset=27, **attrs)):
+                self.assertTrue(cairn.equal(one, other))
+        y, places, counts = fused("Unique", [cairn.tensor([2.0, 1.0, 1.0, 3.0, 4.0, 3.0])], 3)
+        self.assertEqual(y.tolist(), [2, 1, 3, 4])
+        self.assertEqual(places.tolist(), [0, 1, 1, 2, 3, 2])
+        self.assertEqual(counts.tolist(), [1, 2, 2, 1])
+        self.assert_close(fused("GemmFastGelu", [x, x[0].T, b])[0], F.gelu(x @ x[0].T + b, approximate="tanh"))
+
     def test_wrong_use_is_said(self):
         x, w = cairn.randn(1, 2, 8), cairn.randn(8, 24)
         for op, inputs, attrs, words in (

@@ -19,9 +19,16 @@ static int standard(cni_onnx_call *c, const char *name, int64_t opset)
   return status;
 }
 
+static int linear_attention(cni_onnx_call *c) { return standard(c, "LinearAttention", 27); }
 static int gather_nd(cni_onnx_call *c) { return standard(c, "GatherND", 13); }
 static int pad(cni_onnx_call *c) { return standard(c, "Pad", 11); }
 static int trilu(cni_onnx_call *c) { return standard(c, "Trilu", 14); }
+
+static int causal_conv(cni_onnx_call *c)
+{
+  if (cni_onnx_int(c, "ndim", 1) != 1) return cni_onnx_fail(c, CN_ERR_UNSUPPORTED, "only one dimension is there");
+  return standard(c, "CausalConvWithState", 27);
+}
 
 /* The step may be left out. */
 static int range(cni_onnx_call *c)
@@ -173,11 +180,40 @@ static int bias_split_gelu(cni_onnx_call *c)
   return cni_onnx_out(c, 0, cn_mul(cn_narrow(t, -1, 0, half), cn_gelu(cn_narrow(t, -1, half, half))));
 }
 
-static int fast_gelu(cni_onnx_call *c)
+/* gelu's formula with tanh, of x and a bias that may be left out. */
+static int tanh_gelu(cni_onnx_call *c, cn_tensor *x, cn_tensor *b)
 {
-  cn_tensor *x = cni_onnx_in(c, 0), *b = cni_onnx_maybe(c, 1);
-  if (!x) return cn_err();
-  return cni_onnx_out(c, 0, cn_gelu(b ? cn_add(x, b) : x, .approximate = "tanh"));
+  return x ? cni_onnx_out(c, 0, cn_gelu(b ? cn_add(x, b) : x, .approximate = "tanh")) : cn_err();
+}
+
+static int fast_gelu(cni_onnx_call *c) { return tanh_gelu(c, cni_onnx_in(c, 0), cni_onnx_maybe(c, 1)); }
+
+static int gemm_fast_gelu(cni_onnx_call *c)
+{
+  cn_tensor *x = cni_onnx_in(c, 0), *w = cni_onnx_in(c, 1);
+  return x && w ? tanh_gelu(c, cn_matmul(x, w), cni_onnx_maybe(c, 2)) : cn_err();
+}
+
+/* Elements in the order of their first places, where each of x is among them, how often they occur. */
+static int unique(cni_onnx_call *c)
+{
+  cni_onnx_attr unsorted = {.name = "sorted", .kind = CNI_ATTR_INT};
+  int32_t all[4] = {0};
+  cni_onnx_node node = *c->node;
+  cni_onnx_call inner = *c;
+  cn_onnx_value *made[4] = {NULL};
+  node.attrs = &unsorted;
+  node.nattrs = 1;
+  node.outputs = all;
+  inner.node = &node;
+  inner.out = made;
+  inner.nout = 4;
+  int status = standard(&inner, "Unique", 11);
+  c->room = inner.room;
+  for (size_t i = 0; i < 4; i++)
+    if (!status && i != 1) status = cni_onnx_out(c, i ? i - 1 : 0, made[i]->t);
+  for (size_t i = 0; i < 4; i++) cn_onnx_value_release(made[i]);
+  return status;
 }
 
 /* Over all dimensions from `axis` on. */
@@ -259,6 +295,7 @@ const cni_onnx_op cni_onnx_microsoft_ops[] = {
     ONNX_FRESH("BiasDropout", 1, bias_dropout),
     ONNX_BUILD("BiasSoftmax", 1, bias_softmax),
     ONNX_BUILD("BiasSplitGelu", 1, bias_split_gelu),
+    ONNX_BUILD("CausalConvWithState", 1, causal_conv),
     ONNX_BUILD("CDist", 1, cdist),
     ONNX_BUILD("ConvTransposeWithDynamicPads", 1, conv_transpose_pads),
     ONNX_BUILD("CropAndResize", 1, crop_and_resize),
@@ -269,8 +306,10 @@ const cni_onnx_op cni_onnx_microsoft_ops[] = {
     ONNX_BUILD("FusedMatMul", 1, fused_matmul),
     ONNX_BUILD("GatherND", 1, gather_nd),
     ONNX_TEXT("Gelu", 1, "gelu(%0)"),
+    ONNX_BUILD("GemmFastGelu", 1, gemm_fast_gelu),
     ONNX_TEXT("Inverse", 1, "inverse(%0)"),
     ONNX_BUILD("Irfft", 1, fourier),
+    ONNX_BUILD("LinearAttention", 1, linear_attention),
     ONNX_BUILD("NhwcConv", 1, nhwc_conv),
     ONNX_BUILD("Pad", 1, pad),
     ONNX_TEXT("QuickGelu", 1, "mul(%0, sigmoid(mul(%0, $alpha=1.702)))"),
@@ -279,5 +318,6 @@ const cni_onnx_op cni_onnx_microsoft_ops[] = {
     ONNX_TEXT("SampleOp", 1, "%0"),
     ONNX_BUILD("TransposeMatMul", 1, fused_matmul),
     ONNX_BUILD("Trilu", 1, trilu),
+    ONNX_BUILD("Unique", 1, unique),
     {NULL, NULL, NULL, 0, 0},
 };
