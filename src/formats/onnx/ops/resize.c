@@ -250,7 +250,7 @@ static int by_sizes(axis *axes, int64_t n, cni_onnx_call *c, cni_onnx_ints sizes
     a->out = sizes.v[i];
     if (a->in && a->out > 0) a->num = (double)a->in, a->den = (double)a->out;
     bool better = policy == 1 ? scale_of(a) < scale_of(&best) : scale_of(a) > scale_of(&best);
-    if (!best.num || better) best = *a;
+    if (best.num == 0 || better) best = *a;
   }
   for (int64_t i = 0; policy && i < n; i++) {
     axes[i].num = best.num;
