@@ -122,6 +122,7 @@ typedef struct cn_onnx_feed {
  * outputs: owned, each to be released; on failure there are none. */
 CN_API int cn_onnx_run_named(cn_onnx_value **outputs, const char *const *names, size_t n, const cn_onnx *model,
                              const cn_onnx_feed *feeds, size_t nfeeds);
+
 /* ---- training it further, and keeping it as a graph ---- */
 /* Tensors that training changes, or moves: floating initialisers and constants of the model's graph, but for those that
  * operators read as settings (limits, scales of pictures) and single numbers that scale. */
@@ -134,10 +135,10 @@ typedef struct cn_onnx_weight {
 CN_API size_t cn_onnx_weights(const cn_onnx *model);
 /* 0, or an error: there is none. */
 CN_API int cn_onnx_weight_at(cn_onnx_weight *weight, const cn_onnx *model, size_t i);
-/* The model as a module, which takes it over, also on failure. Copies of the weights are its parameters and
- * buffers, under their paths; forward takes up to 16 inputs in order and gives up to 8 results. What the file says of
- * training or inference (Dropout, BatchNormalization) stays, whatever the module's mode. Owned. */
-CN_API CN_MUST_USE cn_module *cn_onnx_module(cn_onnx *model);
+/* The model as a module, which goes on when the model is freed. Copies of the weights are its parameters and buffers,
+ * under their paths; forward takes up to 16 inputs in order and gives up to 8 results. What the file says of training
+ * or inference (Dropout, BatchNormalization) stays, whatever the module's mode. Owned. */
+CN_API CN_MUST_USE cn_module *cn_onnx_module(const cn_onnx *model);
 /* The model as a graph for all sizes that it leaves open, those of one name being the same. Of inputs, as many as
  * cn_onnx_inputs says, only the descriptions count: their sizes must be some for which the model works. Weights are
  * states under their paths. Owned. */

@@ -59,7 +59,7 @@ def compiled(compiler, files, out, flags=()):
 
 def run(command, folder):
     """(exit status, output) of a command in a new folder inside of folder: others run beside it and write files too."""
-    env = dict(os.environ, CAIRN_PLUGIN_PATH=str(BUILD))
+    env = dict(os.environ, CAIRN_PLUGIN_PATH=str(BUILD), CAIRN_SEEDS=str(ROOT / "tests" / "fuzz" / "seeds"))
     done = subprocess.run(command, cwd=tempfile.mkdtemp(dir=folder), env=env, capture_output=True, text=True, check=False,
                           timeout=600)
     return done.returncode, f"{done.stdout}{done.stderr}exit status {done.returncode}\n"

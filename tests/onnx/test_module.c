@@ -67,7 +67,7 @@ static float first_of(cn_tensor *t)
 static void it_trains(void **state)
 {
   cn_onnx *o = network();
-  cn_module *net = cn_onnx_module(network());
+  cn_module *net = cn_onnx_module(o);
   (void)state;
   if (!net) fail_msg("%s", cn_err_message());
   cn_module *copy = cn_module_copy(net);
@@ -114,6 +114,7 @@ static void gradients_are_those_of_the_ops(void **state)
   cn_onnx *o = cn_onnx_load_memory_with(m.s, m.n, NULL);
   cn_text_free(&m);
   cn_module *net = cn_onnx_module(o);
+  cn_onnx_free(o);
   (void)state;
   if (!net) fail_msg("%s", cn_err_message());
   cn_scope *scope = cn_scope_begin();

@@ -115,18 +115,18 @@ static int add_weight(cn_module *m, const cn_onnx_weight *w)
   return status < 0 ? status : CN_OK;
 }
 
-cn_module *cn_onnx_module(cn_onnx *o)
+cn_module *cn_onnx_module(const cn_onnx *o)
 {
-  cn_module *m = NULL;
   cn_onnx_weight w;
   if (!cn_err() && !o) cn_err_set(CN_ERR_TYPE, "onnx_module: the model is NULL");
   if (!cn_err() && (cn_onnx_inputs(o) > MOST_INPUTS || cn_onnx_outputs(o) > MOST_RESULTS))
     cn_err_set(CN_ERR_UNSUPPORTED, "onnx_module: at most %d inputs and %d results", MOST_INPUTS, MOST_RESULTS);
-  if (cn_err() || !(m = cn_module_new(&onnx_class))) {
-    cn_onnx_free(o);
+  cn_module *m = cn_err() ? NULL : cn_module_new(&onnx_class);
+  if (!m) return NULL;
+  if (!(((onnx_data *)m->data)->model = cni_onnx_again(o))) {
+    cn_module_release(m);
     return NULL;
   }
-  ((onnx_data *)m->data)->model = o;
   void *paused = cn_trace_pause();
   int status = CN_OK;
   for (size_t i = 0; i < cn_onnx_weights(o) && !status; i++)

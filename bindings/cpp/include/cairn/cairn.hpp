@@ -19,6 +19,7 @@
 #include <cairn/lists.hpp>
 #include <cairn/module.hpp>
 #include <cairn/names.hpp>
+#include <cairn/onnx.hpp>
 #include <cairn/optim.hpp>
 #include <cairn/recording.hpp>
 #include <cairn/system.hpp>

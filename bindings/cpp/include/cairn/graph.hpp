@@ -82,8 +82,9 @@ class Graph {
   std::string str() const { return detail::take(cn_graph_to_string(get())); }
   cn_graph *get() const noexcept { return graph_.get(); }
 
+  explicit Graph(cn_graph *graph) : graph_(detail::check(graph), cn_graph_free) {} /* takes it over */
+
  private:
-  explicit Graph(cn_graph *graph) : graph_(detail::check(graph), cn_graph_free) {}
   std::shared_ptr<cn_graph> graph_;
 };
 
