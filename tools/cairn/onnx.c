@@ -364,7 +364,7 @@ static int load(onnx_subject *s, const char *path)
 static int finish(onnx_subject *s, const char *path, bool compiled)
 {
   if (!cn_err() && compiled && can_be_compiled(s))
-    s->compiled = cn_compile(run_tensors, .fullgraph = true, .name = path);
+    s->compiled = cn_compile(run_tensors, .fullgraph = true, .name = path, .fast = true);
   return cn_err();
 }
 
