@@ -69,6 +69,22 @@ class Features(unittest.TestCase):
         with self.assertRaisesRegex(Exception, "blocks of 2"):
             m(x, cairn.ones(1, 2))
 
+    def test_weights_of_four_bits(self):
+        b = cairn.randint(0, 256, (3, 2, 8)).to(cairn.uint8)
+        scale, a = cairn.rand(6) + 0.5, cairn.randn(2, 20)
+        numbers = cairn.stack([b % 16, b // 16], dim=-1).reshape(3, 2, 16).float()
+        w = ((numbers - 8) * scale.reshape(3, 2, 1)).reshape(3, 32)[:, :20]
+        m = model("MatMulNBits", "a b s", "y", "com.microsoft", 1, [FLOAT, UINT8, FLOAT], K=20, N=3, bits=4,
+                  block_size=16)
+        self.assertTrue(cairn.equal(self.same_compiled(m, a, b, scale), cairn.nn.functional.linear(a, w)))
+
+    def test_sums_of_quantised_numbers_are_rounded_once(self):
+        a, b = cairn.tensor([[0, 255, 130]], dtype=cairn.uint8), cairn.tensor([[128, 1, 127]], dtype=cairn.uint8)
+        z, s = cairn.tensor(128, dtype=cairn.uint8), cairn.tensor(0.5)
+        m = model("QLinearAdd", "a as az b bs bz ys yz", "y", "com.microsoft", 1,
+                  [UINT8, FLOAT, UINT8, UINT8, FLOAT, UINT8, FLOAT, UINT8])
+        self.assertEqual(self.same_compiled(m, a, s, z, b, s, z, cairn.tensor(1.0), z).tolist(), [[64, 128, 128]])
+
     def test_trees_of_every_kind_of_test(self):
         rows = [float("-inf"), 0.0, 0.5, 0.75, float("nan")]
         x = cairn.tensor([[9.0, v] for v in rows])

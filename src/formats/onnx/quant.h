@@ -27,6 +27,10 @@ cn_tensor *cni_onnx_real_in(const cni_onnx_call *c, size_t i);
 /* Sets result 0 to y with the scale of input i and the zero point, and type, of input i + 1; without: `otherwise`. */
 int cni_onnx_out_quantized(cni_onnx_call *c, cn_tensor *y, size_t i, cn_dtype otherwise);
 
+/* QuantizeLinear and DequantizeLinear, which stand in two domains (ops/quantize.c). */
+int cni_onnx_quantize_linear(cni_onnx_call *c);
+int cni_onnx_dequantize_linear(cni_onnx_call *c);
+
 /* ---- products (int8.c) ---- */
 
 /* Numbers of int8: those of uint8 are 128 less, and so is their zero point. */

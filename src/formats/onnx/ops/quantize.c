@@ -15,7 +15,7 @@ static cn_dtype computed_in(cn_dtype scale, cn_dtype x)
 }
 
 /* The quotient is of the scale's type, or the one that `precision` says. */
-static int quantize(cni_onnx_call *c)
+int cni_onnx_quantize_linear(cni_onnx_call *c)
 {
   cn_tensor *x = cni_onnx_in(c, 0), *scale = cni_onnx_in(c, 1), *zero = cni_onnx_maybe(c, 2);
   int64_t axis = cni_onnx_int(c, "axis", 1), block = cni_onnx_int(c, "block_size", 0);
@@ -32,7 +32,7 @@ static int quantize(cni_onnx_call *c)
   return cni_onnx_out(c, 0, cni_onnx_quantized(c, x, zero, dtype, cni_onnx_int(c, "saturate", 1) != 0));
 }
 
-static int dequantize(cni_onnx_call *c)
+int cni_onnx_dequantize_linear(cni_onnx_call *c)
 {
   cn_tensor *x = cni_onnx_in(c, 0), *scale = cni_onnx_in(c, 1), *zero = cni_onnx_maybe(c, 2);
   int64_t axis = cni_onnx_int(c, "axis", 1), block = cni_onnx_int(c, "block_size", 0);
@@ -53,8 +53,8 @@ static int quantize_dynamic(cni_onnx_call *c)
 }
 
 const cni_onnx_op cni_onnx_quantize_ops[] = {
-    ONNX_BUILD("QuantizeLinear", 10, quantize),
-    ONNX_BUILD("DequantizeLinear", 10, dequantize),
+    ONNX_BUILD("QuantizeLinear", 10, cni_onnx_quantize_linear),
+    ONNX_BUILD("DequantizeLinear", 10, cni_onnx_dequantize_linear),
     ONNX_BUILD("DynamicQuantizeLinear", 11, quantize_dynamic),
     {NULL, NULL, NULL, 0, 0},
 };
