@@ -308,6 +308,13 @@ def products():
 
     both("scaled_mm 8192 fp8", of_8_bits, 2 * 8192 ** 3, "TF")
 
+    for groups, rows in ((16, 8192), (64, 512)):
+        def experts(m):
+            x, w = randn(m, rows, 2048), randn(m, groups, 2048, 4096)
+            ends = m.arange(1, groups + 1, dtype=m.int32, device="cuda") * (rows // groups) - 3
+            return lambda: m._grouped_mm(x, w, offs=ends)
+        both(f"grouped_mm of {rows} rows by {groups} of 2048x4096", experts, 2 * rows * 2048 * 4096, "TF")
+
     def linear(m):
         x, w, b = randn(m, 32768, 768), randn(m, 3072, 768), randn(m, 3072)
         return lambda: F(m).linear(x, w, b)

@@ -32,6 +32,8 @@ static void compiles(void **state)
 #define DEPTHWISE(high, wide, stride, strip, pack) \
   ((high) | (wide) << 6 | (stride) << 12 | (stride) << 16 | (strip) << 20 | (pack) << 24)
 enum { DEPTHWISE_BACK = 1 + 16, DEPTHWISE_NEXT = 2, DEPTHWISE_ADDS_GATED = 64 + 128 };
+/* FORM of grouped_core.cu: which operands are turned, rows of a tile. */
+#define GROUPED(turned, rows) ((turned) | (rows) / 32 << 2)
 /* FORM of conv_small.cu: blocks of a cluster, rows and columns of a tile. */
 #define TILE(cluster, rows, cols) ((cluster) | (rows) / 32 << 4 | (cols) / 32 << 7)
 
@@ -95,6 +97,9 @@ static const struct variant {
     {{.file = "gemm.cu", .types = {CN_F32, CN_F32}}, 128},
     {{.file = "gemm.cu", .types = {CN_BF16, CN_BF16}}, 128},
     {{.file = "gemm.cu", .entry = "gemm_small", .types = {CN_F64, CN_F64}}, 128},
+    {{.file = "grouped.cu", .types = {CN_F32, CN_F32}}, 128},
+    {{.file = "grouped_core.cu", .types = {CN_BF16, CN_BF16}, .form = GROUPED(2, 128)}, 168},
+    {{.file = "grouped_core.cu", .types = {CN_F16, CN_F32}, .form = GROUPED(1, 32)}, 128},
     {{.file = "shuffle.cu", .types = {CN_U32}}, 40},
     {{.file = "shuffle.cu", .types = {CN_U64}}, 40},
     {{.file = "ctc.cu", .types = {CN_F32}}, 80},

@@ -419,7 +419,7 @@ int cni_cuda_linear_few(cn_call *c);
   X(cni_cuda_grid_kernels) X(cni_cuda_pick_kernels) X(cni_cuda_conv_kernels) \
   X(cni_cuda_attend_one_kernels) X(cni_cuda_attention_kernels) X(cni_cuda_flash_kernels) \
   X(cni_cuda_recurrent_kernels) X(cni_cuda_ctc_kernels) X(cni_cuda_small_product_kernels) X(cni_cuda_matmul_kernels) \
-  X(cni_cuda_plain_product_kernels) X(cni_cuda_fft_kernels) X(cni_cuda_decode_kernels) \
+  X(cni_cuda_plain_product_kernels) X(cni_cuda_grouped_kernels) X(cni_cuda_fft_kernels) X(cni_cuda_decode_kernels) \
   X(cni_cuda_solver_kernels) X(cni_cuda_factor_kernels) X(cni_cuda_spectrum_kernels) \
   X(cni_cuda_fallback_kernels)
 #define CNI_CUDA_DECLARE(table) extern const cn_kernel table[];
