@@ -77,6 +77,9 @@ const char *const cni_op_names[] = {
     "avg_pool2d_backward",
     "avg_pool3d",
     "baddbmm",
+    "bag_max",
+    "bag_sum",
+    "bag_sum_grad",
     "bartlett_window",
     "batch_norm",
     "batch_norm_add_relu_backward",
@@ -750,6 +753,10 @@ const char *const cni_op_docs[] = {
     "The mean of each window of a volume (N, C, D, H, W) or (C, D, H, W). See avg_pool2d.",
     "beta * input + alpha * bmm(batch1, batch2); input is broadcast to (B, m, n). With beta 0 it "
     "is not looked at.",
+    "embedding_bag's maxima, and which row of weight each is from: the first of equals, -1 where "
+    "nothing counts.",
+    "embedding_bag's sums and means. Rows numbered padding do not count; -1: all do.",
+    "The gradient of bag_sum for its weight, which has so many rows.",
     "Bartlett window: up to 1 in the middle and down again in straight lines.",
     "(x - mean) / sqrt(var + eps) per channel (dimension 1), then * weight + bias. In training "
     "the statistics are the batch's, and the running ones move towards them by momentum (with the"
@@ -2704,6 +2711,55 @@ cn_tensor *cn_baddbmm_inplace_with(cn_tensor *input, cn_tensor *batch1, cn_tenso
                                    const cn_baddbmm_opts *opts)
 {
   return run_baddbmm(input, batch1, batch2, opts, input);
+}
+
+int cn_bag_max_with(cn_tensor **values, cn_tensor **rows, cn_tensor *weight, cn_tensor *input,
+                    cn_tensor *offsets, const cn_bag_max_opts *opts)
+{
+  cn_tensor *results[2] = {NULL};
+  cn_bag_max_opts room;
+  const cn_bag_max_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "bag_max");
+  if (!o) {
+    if (values) *values = NULL;
+    if (rows) *rows = NULL;
+    return CN_ERR_VALUE;
+  }
+  cn_value args[] = {cn_v_tensor(weight), cn_v_tensor(input), cn_v_tensor(offsets),
+                     cn_v_int(cn_opt_int(o->padding, -1))};
+  int status = cni_applyn(CNI_OP_bag_max, args, 4, results, 2);
+  if (values) *values = results[0];
+  if (rows) *rows = results[1];
+  return status;
+}
+
+cn_tensor *cn_bag_sum_with(cn_tensor *weight, cn_tensor *input, cn_tensor *offsets,
+                           cn_tensor *factors, const cn_bag_sum_opts *opts)
+{
+  cn_bag_sum_opts room;
+  const cn_bag_sum_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "bag_sum");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(weight), cn_v_tensor(input), cn_v_tensor(offsets),
+                     cn_v_tensor(factors), cn_v_int(cn_opt_int(o->padding, -1)),
+                     cn_v_bool(o->mean)};
+  return cni_apply1(CNI_OP_bag_sum, args, 6, NULL);
+}
+
+cn_tensor *cn_bag_sum_grad_with(cn_tensor *grad, cn_tensor *input, cn_tensor *offsets,
+                                cn_tensor *factors, int64_t rows, const cn_bag_sum_grad_opts *opts)
+{
+  cn_bag_sum_grad_opts room;
+  const cn_bag_sum_grad_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "bag_sum_grad");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(grad), cn_v_tensor(input), cn_v_tensor(offsets),
+                     cn_v_tensor(factors), cn_v_int(rows), cn_v_int(cn_opt_int(o->padding, -1)),
+                     cn_v_bool(o->mean)};
+  return cni_apply1(CNI_OP_bag_sum_grad, args, 7, NULL);
 }
 
 cn_tensor *cn_bartlett_window_with(int64_t window_length, const cn_bartlett_window_opts *opts)

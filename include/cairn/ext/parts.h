@@ -228,6 +228,40 @@ CN_API cn_tensor *cn_avg_pool2d_backward(cn_tensor *grad, const int64_t *input_s
                                          const int64_t *padding, size_t npadding, bool ceil_mode,
                                          bool count_include_pad, int64_t divisor_override);
 
+typedef struct cn_bag_max_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  int64_t padding; /* int, default -1; CN_ZERO for 0 */
+} cn_bag_max_opts;
+/* embedding_bag's maxima, and which row of weight each is from: the first of equals, -1 where
+ * nothing counts.
+ * offsets may be NULL. Results that are not wanted may be NULL. */
+CN_API int cn_bag_max_with(cn_tensor **values, cn_tensor **rows, cn_tensor *weight,
+                           cn_tensor *input, cn_tensor *offsets, const cn_bag_max_opts *opts);
+
+typedef struct cn_bag_sum_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  int64_t padding; /* int, default -1; CN_ZERO for 0 */
+  bool mean; /* bool, default False */
+} cn_bag_sum_opts;
+/* embedding_bag's sums and means. Rows numbered padding do not count; -1: all do.
+ * offsets and factors may be NULL. */
+CN_API cn_tensor *cn_bag_sum_with(cn_tensor *weight, cn_tensor *input, cn_tensor *offsets,
+                                  cn_tensor *factors, const cn_bag_sum_opts *opts);
+
+typedef struct cn_bag_sum_grad_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  int64_t padding; /* int, default -1; CN_ZERO for 0 */
+  bool mean; /* bool, default False */
+} cn_bag_sum_grad_opts;
+/* The gradient of bag_sum for its weight, which has so many rows.
+ * offsets and factors may be NULL. */
+CN_API cn_tensor *cn_bag_sum_grad_with(cn_tensor *grad, cn_tensor *input, cn_tensor *offsets,
+                                       cn_tensor *factors, int64_t rows,
+                                       const cn_bag_sum_grad_opts *opts);
+
 /* grad_sum: grad_out + other where result is not below or at 0, else 0; the rest: what
  * native_batch_norm_backward makes of that. Has no gradient of its own.
  * weight may be NULL. Results that are not wanted may be NULL. */
@@ -1044,6 +1078,15 @@ CN_END_DECLS
 #define cn_attend_step_(keys, values, output, query, key, value, position, cosines, ...) \
   cn_attend_step_inplace_with(keys, values, output, query, key, value, position, cosines, \
       CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_attend_step_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_bag_max(values, rows, weight, input, ...) \
+  cn_bag_max_with(values, rows, weight, input, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_bag_max_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_bag_sum(weight, input, offsets, ...) \
+  cn_bag_sum_with(weight, input, offsets, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_bag_sum_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_bag_sum_grad(grad, input, offsets, factors, ...) \
+  cn_bag_sum_grad_with(grad, input, offsets, factors, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_bag_sum_grad_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_choose_token(new_tokens, new_current, new_position, new_ended, tokens, current, position, ended, scores, ...) \
   cn_choose_token_with(new_tokens, new_current, new_position, new_ended, tokens, current, position, \
       ended, scores, CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_choose_token_opts, CN_TAIL(__VA_ARGS__, )))
