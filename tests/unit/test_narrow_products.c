@@ -1,4 +1,4 @@
-/* test_narrow_products.c: products of int8 and bfloat16 matrices, which have instructions of their own on some
+/* test_narrow_products.c: products of int8 and 16-bit float matrices, which have instructions of their own on some
  * processors, beside those of the same numbers in float64; at every level that the machine has. */
 #include <cairn/cairn.h>
 #include <cairn/ext/parts.h>
@@ -12,7 +12,8 @@
 /* Rows, columns and terms around the sizes of tiles and of what an instruction adds up; long rows go another way. */
 static const int64_t sizes[][3] = {{1, 5, 70},   {3, 8, 64},      {4, 1, 1},    {5, 9, 3},     {8, 8, 16},
                                    {9, 17, 33},  {16, 65, 66},    {33, 20, 31}, {50, 70, 200}, {2, 3, 0},
-                                   {70, 96, 64}, {40, 100, 2100}, {6, 40, 96},  {20, 100, 65}};
+                                   {70, 96, 64}, {40, 100, 2100}, {6, 40, 96},  {20, 100, 65},
+                                   {2, 517, 67}, {7, 1030, 5}};
 enum { SIZES = sizeof sizes / sizeof sizes[0], LAYOUTS = 4 };
 
 static void on_each_isa(void (*body)(void))
@@ -59,19 +60,24 @@ static void int8_products_are_exact(void **state)
  * terms' magnitudes add up to. */
 static bool rounded_once(cn_tensor *got, cn_tensor *want, cn_tensor *size)
 {
-  cn_tensor *room = cn_add(cn_mul(cn_abs(want), cn_full(CN_SHAPE(1), 1.0 / 256, .dtype = CN_F64)),
+  const double unit = cn_dtype_of(got) == CN_F16 ? 1.0 / 2048 : 1.0 / 256;
+  cn_tensor *room = cn_add(cn_mul(cn_abs(want), cn_full(CN_SHAPE(1), unit, .dtype = CN_F64)),
                            cn_mul(size, cn_full(CN_SHAPE(1), 1e-6, .dtype = CN_F64)));
   cn_tensor *off = cn_sub(cn_abs(cn_sub(cn_cast(got, CN_F64), want)), room);
   return !cn_numel(off) || cn_item(cn_amax(off)) <= 0;
 }
 
 /* Results are rounded once; sums in float32 may be off by their terms' rounding errors. */
-static void bf16_body(void)
+static void half_body(void)
 {
-  for (int i = 0; i < SIZES * LAYOUTS; i++) {
-    const int64_t *s = sizes[i / LAYOUTS];
+  for (int i = 0; i < 2 * SIZES * LAYOUTS; i++) {
+    const int64_t *s = sizes[i / LAYOUTS / 2];
+    const cn_dtype type = i / LAYOUTS % 2 ? CN_F16 : CN_BF16;
     cn_scope *scope = cn_scope_begin();
     cn_tensor *a = matrices(CN_BF16, 2, s[0], s[2], i & 1), *b = matrices(CN_BF16, 2, s[2], s[1], i & 2);
+    if (type == CN_F16) { /* sums that float16 holds */
+      a = cn_cast(cn_div(a, cn_num(64)), type), b = cn_cast(cn_div(b, cn_num(64)), type);
+    }
     cn_tensor *x = cn_cast(a, CN_F64), *y = cn_cast(b, CN_F64), *want = cn_bmm(x, y);
     assert_true(rounded_once(cn_bmm(a, b), want, cn_bmm(cn_abs(x), cn_abs(y))));
     assert_int_equal(cn_err(), CN_OK);
@@ -79,10 +85,10 @@ static void bf16_body(void)
   }
 }
 
-static void bf16_products_round_once(void **state)
+static void half_products_round_once(void **state)
 {
   (void)state;
-  on_each_isa(bf16_body);
+  on_each_isa(half_body);
 }
 
 /* What is added, a row or a whole matrix, with factors and without; on six threads the same bits as on one. */
@@ -122,7 +128,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup(int8_products_are_exact, clear_errors),
-      cmocka_unit_test_setup(bf16_products_round_once, clear_errors),
+      cmocka_unit_test_setup(half_products_round_once, clear_errors),
       cmocka_unit_test_setup(bf16_sums_are_added_to, clear_errors),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

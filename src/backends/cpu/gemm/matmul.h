@@ -43,14 +43,21 @@ static inline int64_t cni_product_grain(double work, double enough)
 int cni_cpu_multiply(cni_product *p);
 /* float16 and bfloat16 (matmul_half.c); batch, m, n >= 1. 0 or CN_ERR_MEMORY. */
 int cni_half_product(cni_product *p);
-/* The same for few rows of A and columns of B in one piece (matmul_few.c). */
+enum { CNI_HALF_FEW = 16 }; /* rows of A up to which reading B is what costs */
+/* The same for so few rows of A and columns, or rows, of B in one piece (matmul_few.c). */
 int cni_half_few(const cni_product *p);
+int cni_half_few_along(const cni_product *p);
 
-/* c[0..4): the dot products of a: (k) with four rows b, b + step, ...: (k). */
-typedef void (*cni_half_dots)(float *c, const float *a, const uint16_t *b, int64_t step, int64_t k);
+/* c (rows, CNI_HALF_DOTS): the dot products of a (rows, k), dense, with so many rows b, b + step, ...: (k). */
+enum { CNI_HALF_DOTS = 4 };
+typedef void (*cni_half_dots)(float *c, const float *a, int64_t rows, const uint16_t *b, int64_t step, int64_t k);
+/* c (rows, n), rows `pitch` apart, += a (rows, k), dense, times b (k, n), rows b_row apart. */
+typedef void (*cni_half_along)(float *c, int64_t pitch, const float *a, int64_t rows, const uint16_t *b, int64_t b_row,
+                               int64_t k, int64_t n);
 
 typedef struct cni_half_loops {
   cni_half_dots dots[2]; /* [0] float16, [1] bfloat16 */
+  cni_half_along along[2];
   /* to[t * width + i] = from[2 t * k_step + i] | from[(2 t + 1) * k_step + i] << 16 for i < count, 0 up to width;
    * k: rows of `from`; a missing last one counts as 0. */
   void (*pairs)(uint32_t *to, const uint16_t *from, int64_t k_step, int count, int width, int64_t k);

@@ -1,5 +1,5 @@
-/* matmul_few.c: a few rows of float16 or bfloat16 times a large matrix whose columns lie in one piece, which is read
- * once and never stored: dot products straight from memory.
+/* matmul_few.c: a few rows of float16 or bfloat16 times a large matrix whose columns, or rows, lie in one piece, which
+ * is read once and never stored: dot products straight from memory, or sums of its rows.
  *
  * Place in the flow: matmul_half.c comes here where reading that matrix is what costs. Invariant: an element is one
  * chain of sums over k, so no result depends on the number of threads. */
@@ -14,7 +14,9 @@
 
 enum {
   GRAIN_WORK = 1 << 19, /* multiply-adds worth waking a thread for */
-  DOTS = 4              /* columns at a time */
+  MOST_ROWS = CNI_HALF_FEW,
+  DOTS = CNI_HALF_DOTS, /* columns at a time */
+  BLOCK = 512           /* of rows: what a page has */
 };
 
 static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -26,9 +28,9 @@ static const cni_half_loops *loops(void) { return CNI_BY_ISA(cni_half_loops); }
 
 typedef struct few_job {
   const cni_product *p;
-  cni_half_dots dots;
+  const cni_half_loops *loops;
   const float *a; /* (batch, m, k), dense */
-  int64_t groups; /* of DOTS columns */
+  int64_t groups; /* of DOTS or BLOCK columns */
 } few_job;
 
 static float half_at(const cni_product *p, const char *x)
@@ -38,29 +40,52 @@ static float half_at(const cni_product *p, const char *x)
   return p->dtype == CN_F16 ? cni_f16_to_f32(h) : cni_bf16_to_f32(h);
 }
 
+/* Sums (rows, cols), rows `pitch` apart, into C from (i, j) on. */
+static void finish(const cni_product *p, const float *sums, int64_t pitch, int64_t b, int64_t i, int64_t j,
+                   int64_t rows, int64_t cols)
+{
+  for (int64_t r = 0; r < rows; r++)
+    for (int64_t t = 0; t < cols; t++) {
+      float y = (float)p->alpha * sums[r * pitch + t];
+      if (p->beta != 0) y += (float)p->beta * half_at(p, cni_product_at(p, &p->init, b, i + r, j + t));
+      uint16_t h = p->dtype == CN_F16 ? cni_f32_to_f16(y) : cni_f32_to_bf16(y);
+      memcpy(cni_product_at(p, &p->c, b, i + r, j + t), &h, sizeof h);
+    }
+}
+
 /* Items: groups of columns of C. */
 static void few_range(int64_t begin, int64_t end, void *payload)
 {
   const few_job *job = payload;
   const cni_product *p = job->p;
+  const cni_half_dots dots = job->loops->dots[p->dtype == CN_BF16];
   const int64_t step = p->b.col;
+  float c[MOST_ROWS * DOTS], one[MOST_ROWS * DOTS];
   for (int64_t item = begin; item < end; item++) {
     int64_t b = item / job->groups, j = item % job->groups * DOTS, cols = least(DOTS, p->n - j);
-    const char *columns = cni_product_at(p, &p->b, b, 0, j);
-    for (int64_t i = 0; i < p->m; i++) {
-      const float *row = job->a + (b * p->m + i) * p->k;
-      float c[DOTS], one[DOTS];
-      if (cols == DOTS) job->dots(c, row, (const uint16_t *)(const void *)columns, step, p->k);
-      else
-        for (int64_t t = 0; t < cols; t++, c[t - 1] = one[0])
-          job->dots(one, row, (const uint16_t *)(const void *)(columns + t * step * 2), 0, p->k);
-      for (int64_t t = 0; t < cols; t++) {
-        float y = (float)p->alpha * c[t];
-        if (p->beta != 0) y += (float)p->beta * half_at(p, cni_product_at(p, &p->init, b, i, j + t));
-        uint16_t h = p->dtype == CN_F16 ? cni_f32_to_f16(y) : cni_f32_to_bf16(y);
-        memcpy(cni_product_at(p, &p->c, b, i, j + t), &h, sizeof h);
-      }
+    const uint16_t *columns = (const void *)cni_product_at(p, &p->b, b, 0, j);
+    const float *rows = job->a + b * p->m * p->k;
+    if (cols == DOTS) dots(c, rows, p->m, columns, step, p->k);
+    for (int64_t t = 0; cols < DOTS && t < cols; t++) { /* what is too much repeats a column */
+      dots(one, rows, p->m, columns + t * step, 0, p->k);
+      for (int64_t i = 0; i < p->m; i++) c[i * DOTS + t] = one[i * DOTS];
     }
+    finish(p, c, DOTS, b, 0, j, p->m, cols);
+  }
+}
+
+/* Items: blocks of columns of C, whose sums stay in the first-level cache while rows of B go by. */
+static void along_range(int64_t begin, int64_t end, void *payload)
+{
+  const few_job *job = payload;
+  const cni_product *p = job->p;
+  float c[MOST_ROWS * BLOCK];
+  for (int64_t item = begin; item < end; item++) {
+    const int64_t b = item / job->groups, j = item % job->groups * BLOCK, cols = least(BLOCK, p->n - j);
+    memset(c, 0, (size_t)(p->m * BLOCK) * sizeof *c);
+    job->loops->along[p->dtype == CN_BF16](c, BLOCK, job->a + b * p->m * p->k, p->m,
+                                           (const void *)cni_product_at(p, &p->b, b, 0, j), p->b.row, p->k, cols);
+    finish(p, c, BLOCK, b, 0, j, p->m, cols);
   }
 }
 
@@ -74,16 +99,17 @@ static cn_desc desc_of_a(const cni_product *p)
   return d;
 }
 
-static int run_few(const cni_product *p)
+/* Columns of C that an item has: `each`. */
+static int run_few(const cni_product *p, int64_t each, cni_range_fn range)
 {
   size_t bytes = (size_t)(p->batch * p->m * p->k) * sizeof(float);
   float *a = cni_scratch_alloc(bytes);
   if (!a) return CN_ERR_MEMORY;
   cn_desc from = desc_of_a(p), to = cni_cpu_packed(&from, CN_F32, a);
   cni_cpu_copy(&to, &from);
-  few_job job = {.p = p, .dots = loops()->dots[p->dtype == CN_BF16], .a = a, .groups = parts(p->n, DOTS)};
-  cni_parallel_for(p->batch * job.groups, cni_product_grain((double)p->m * DOTS * (double)p->k, GRAIN_WORK), few_range,
-                   &job);
+  few_job job = {.p = p, .loops = loops(), .a = a, .groups = parts(p->n, each)};
+  const double work = (double)p->m * (double)each * (double)p->k;
+  cni_parallel_for(p->batch * job.groups, cni_product_grain(work, GRAIN_WORK), range, &job);
   cni_scratch_free(a, bytes);
   return CN_OK;
 }
@@ -110,13 +136,7 @@ static void pairs_range(int64_t begin, int64_t end, void *payload)
       float c[DOTS * DOTS];
       const uint16_t *row = (const void *)(job->a + (b * p->m + i) * p->k * 2);
       job->loops->pair_dots(c, row, p->k, (int)rows, columns, p->b.col, (int)cols, p->k);
-      for (int64_t r = 0; r < rows; r++)
-        for (int64_t t = 0; t < cols; t++) {
-          float y = (float)p->alpha * c[r * DOTS + t];
-          if (p->beta != 0) y += (float)p->beta * half_at(p, cni_product_at(p, &p->init, b, i + r, j + t));
-          uint16_t h = cni_f32_to_bf16(y);
-          memcpy(cni_product_at(p, &p->c, b, i + r, j + t), &h, sizeof h);
-        }
+      finish(p, c, DOTS, b, i, j, rows, cols);
     }
   }
 }
@@ -135,7 +155,10 @@ static int run_pairs(const cni_product *p)
   return CN_OK;
 }
 
+/* One row alone is read faster than pairs are multiplied. */
 int cni_half_few(const cni_product *p)
 {
-  return p->dtype == CN_BF16 && cni_cpu_multiplies_bf16() ? run_pairs(p) : run_few(p);
+  return p->m > 1 && p->dtype == CN_BF16 && cni_cpu_multiplies_bf16() ? run_pairs(p) : run_few(p, DOTS, few_range);
 }
+
+int cni_half_few_along(const cni_product *p) { return run_few(p, BLOCK, along_range); }

@@ -20,7 +20,8 @@
 enum {
   GRAIN_WORK = 1 << 19, /* multiply-adds worth waking a thread for */
   GRAIN_PACK = 1 << 15, /* elements */
-  FEW_ROWS = 16,        /* of A: up to here reading B is what costs */
+  FEW_ROWS = CNI_HALF_FEW,
+  ALONG_ROWS = 8,       /* up to here B is read as it lies, row by row; half as many where instructions take pairs */
   LONG_ROWS = 64,       /* k from where on that pays */
   DOT_ROWS = 4,         /* up to here nothing beats dot products */
   TURNED_ROWS = 64,
@@ -484,6 +485,11 @@ static bool better_turned(const cni_product *p)
          p->k >= LONG_ROWS && cni_cpu_multiplies_tiles();
 }
 
+static int64_t along_rows(const cni_product *p)
+{
+  return p->dtype == CN_BF16 && cni_cpu_multiplies_bf16() ? ALONG_ROWS / 2 : ALONG_ROWS;
+}
+
 int cni_half_product(cni_product *p)
 {
   if (!p->init.data) p->beta = 0;
@@ -492,6 +498,7 @@ int cni_half_product(cni_product *p)
   if (p->n < p->m && p->n <= FEW_ROWS && (p->a.col == 1 || p->n == 1)) transpose(p);
   if (better_turned(p)) transpose(p);
   else if (p->m <= FEW_ROWS && p->b.row == 1 && p->k >= LONG_ROWS) return cni_half_few(p);
+  else if (p->m <= along_rows(p) && p->b.col == 1) return cni_half_few_along(p);
   panels w = panels_of(p);
   double work = (double)p->m * (double)p->n * (double)(p->k + 1);
   if (p->batch >= 2 * cn_num_threads() || work < GRAIN_WORK)

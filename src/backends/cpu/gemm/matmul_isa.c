@@ -1,19 +1,19 @@
-/* matmul_isa.c: dot products of float32 rows with 16-bit rows, which are converted in registers, and pairs of 16-bit
+/* matmul_isa.c: products of a few float32 rows with 16-bit floats that are converted in registers, and pairs of 16-bit
  * rows; compiled once per instruction set.
  *
- * Place in the flow: matmul_half.c uses them where a large 16-bit matrix meets a few rows, a product that is bound
- * by reading that matrix. Several rows are read at a time, since one stream does not fill the memory bus.
- * Invariant: an element is summed in the same order on every instruction set. */
+ * Place in the flow: matmul_few.c uses them where a large 16-bit matrix meets a few rows, a product that is bound
+ * by reading that matrix: by its columns, several at a time, since one stream does not fill the memory bus, or by its
+ * rows. Invariant: an element is summed in the same order on every instruction set. */
 #include <string.h>
 
 #include "backends/cpu/isa.h"
 #include "base/convert.h"
 #include "matmul.h"
 
-#if defined(__F16C__)
-#include <immintrin.h> /* the AVX-512 level has it, too */
-#elif CNI_FOR_NEON
+#if CNI_FOR_NEON
 #include <arm_neon.h>
+#elif defined(__F16C__)
+#include <immintrin.h>
 #endif
 
 #if defined(__clang__)
@@ -22,89 +22,121 @@
 #define UNROLL_4 _Pragma("GCC unroll 4")
 #endif
 
+/* A vector of floats; ROWS and COLS: rows and columns whose sums of LANES numbers each fit into registers. */
 enum { LANES = 16 };
-
 #if CNI_FOR_NEON
-static inline float32x4_t wide_f16(const uint16_t *from) { return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(from))); }
-static inline float32x4_t wide_bf16(const uint16_t *from)
+enum { ROWS = 1, COLS = 4 };
+typedef float32x4_t vec;
+static inline vec wide_f16(const uint16_t *from) { return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(from))); }
+static inline vec wide_bf16(const uint16_t *from) { return vreinterpretq_f32_u32(vshll_n_u16(vld1_u16(from), 16)); }
+#define ADD_PRODUCT(x, y, z) vfmaq_f32(z, x, y)
+#elif CNI_FOR_AVX512
+enum { ROWS = 4, COLS = 4 };
+typedef __m512 vec;
+static inline vec wide_f16(const uint16_t *from) { return _mm512_cvtph_ps(_mm256_loadu_si256((const void *)from)); }
+static inline vec wide_bf16(const uint16_t *from)
 {
-  return vreinterpretq_f32_u32(vshll_n_u16(vld1_u16(from), 16));
+  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256((const void *)from)), 16));
 }
-
-/* The 16 lanes of a sum are four vectors, sum[column][.]: wider ones would live in memory. */
-#define DOTS(S)                                                                                              \
-  static void dots_##S(float *c, const float *a, const uint16_t *b, int64_t step, int64_t k)                 \
-  {                                                                                                          \
-    float32x4_t sum[4][4] = {0};                                                                             \
-    int64_t p = 0;                                                                                           \
-    for (; p + LANES <= k; p += LANES)                                                                       \
-      UNROLL_4 for (int q = 0; q < 4; q++)                                                                   \
-      {                                                                                                      \
-        float32x4_t x = vld1q_f32(a + p + 4 * q);                                                            \
-        UNROLL_4 for (int j = 0; j < 4; j++) sum[j][q] += x * wide_##S(b + j * step + p + 4 * q);            \
-      }                                                                                                      \
-    UNROLL_4 for (int j = 0; j < 4; j++)                                                                     \
-    {                                                                                                        \
-      float lane[LANES], all = 0;                                                                            \
-      memcpy(lane, sum[j], sizeof lane);                                                                     \
-      for (int i = 0; i < LANES; i++) all += lane[i];                                                        \
-      for (int64_t t = p; t < k; t++) all += a[t] * cni_##S##_to_f32(b[j * step + t]);                       \
-      c[j] = all;                                                                                            \
-    }                                                                                                        \
-  }
+#define ADD_PRODUCT(x, y, z) _mm512_fmadd_ps(x, y, z)
+#elif defined(__F16C__)
+enum { ROWS = 2, COLS = 2 };
+typedef __m256 vec;
+static inline vec wide_f16(const uint16_t *from) { return _mm256_cvtph_ps(_mm_loadu_si128((const void *)from)); }
+static inline vec wide_bf16(const uint16_t *from)
+{
+  return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128((const void *)from)), 16));
+}
+#define ADD_PRODUCT(x, y, z) _mm256_fmadd_ps(x, y, z)
 #else
-typedef float lanes_f32 __attribute__((vector_size(64)));
-typedef uint32_t lanes_u32 __attribute__((vector_size(64)));
-typedef uint16_t lanes_u16 __attribute__((vector_size(32)));
-
-/* By pointer, because passing vectors by value depends on the instruction set. */
-static inline void load_bf16(lanes_f32 *x, const uint16_t *from)
-{
-  lanes_u16 h;
-  memcpy(&h, from, sizeof h);
-  lanes_u32 u = __builtin_convertvector(h, lanes_u32) << 16;
-  memcpy(x, &u, sizeof *x);
-}
-
-static inline void load_f16(lanes_f32 *x, const uint16_t *from)
-{
-  float y[LANES];
-#if defined(__F16C__)
-  for (int i = 0; i < LANES; i += 8)
-    _mm256_storeu_ps(y + i, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(from + i))));
-#else
-  for (int i = 0; i < LANES; i++) y[i] = cni_f16_to_f32(from[i]);
-#endif
-  memcpy(x, y, sizeof *x);
-}
-
-static inline float total(const lanes_f32 *x)
-{
-  float sum = 0;
-  for (int i = 0; i < LANES; i++) sum += (*x)[i];
-  return sum;
-}
-
-#define DOTS(S)                                                                                              \
-  static void dots_##S(float *c, const float *a, const uint16_t *b, int64_t step, int64_t k)                 \
-  {                                                                                                          \
-    const uint16_t *b0 = b, *b1 = b + step, *b2 = b1 + step, *b3 = b2 + step;                                \
-    lanes_f32 s0 = {0}, s1 = {0}, s2 = {0}, s3 = {0}, x, y0, y1, y2, y3;                                     \
-    int64_t p = 0;                                                                                           \
-    for (; p + LANES <= k; p += LANES) {                                                                     \
-      memcpy(&x, a + p, sizeof x);                                                                           \
-      load_##S(&y0, b0 + p), load_##S(&y1, b1 + p), load_##S(&y2, b2 + p), load_##S(&y3, b3 + p);            \
-      s0 += x * y0, s1 += x * y1, s2 += x * y2, s3 += x * y3;                                                \
-    }                                                                                                        \
-    c[0] = total(&s0), c[1] = total(&s1), c[2] = total(&s2), c[3] = total(&s3);                              \
-    for (; p < k; p++) {                                                                                     \
-      c[0] += a[p] * cni_##S##_to_f32(b0[p]), c[1] += a[p] * cni_##S##_to_f32(b1[p]);                        \
-      c[2] += a[p] * cni_##S##_to_f32(b2[p]), c[3] += a[p] * cni_##S##_to_f32(b3[p]);                        \
-    }                                                                                                        \
+enum { ROWS = 1, COLS = 2 };
+typedef float vec __attribute__((vector_size(16)));
+#define WIDE(S)                                                                                             \
+  static inline vec wide_##S(const uint16_t *from)                                                          \
+  {                                                                                                         \
+    return (vec){cni_##S##_to_f32(from[0]), cni_##S##_to_f32(from[1]), cni_##S##_to_f32(from[2]),            \
+                 cni_##S##_to_f32(from[3])};                                                                \
   }
+WIDE(f16)
+WIDE(bf16)
+#define ADD_PRODUCT(x, y, z) ((z) + (x) * (y))
 #endif
-DOTS(f16)
-DOTS(bf16)
+enum { WIDTH = sizeof(vec) / sizeof(float), VECTORS = LANES / WIDTH, DOTS = CNI_HALF_DOTS, ROW_STEPS = 4 };
+
+static inline vec load(const float *from)
+{
+  vec x;
+  memcpy(&x, from, sizeof x);
+  return x;
+}
+static inline vec all(float x) { return x - (vec){0}; }
+
+#define LOOPS(S)                                                                                            \
+  /* rows and cols are constants, so that the sums stay in registers */                                     \
+  static inline __attribute__((always_inline)) void dot_tile_##S(                                           \
+      float *c, const float *a, const int rows, const uint16_t *b, int64_t step, const int cols, int64_t k) \
+  {                                                                                                         \
+    vec sum[4][4][VECTORS] = {{{{0}}}};                                                                     \
+    int64_t p = 0;                                                                                          \
+    for (; p + LANES <= k; p += LANES)                                                                      \
+      UNROLL_4 for (int q = 0; q < VECTORS; q++)                                                            \
+      {                                                                                                     \
+        vec y[4];                                                                                           \
+        UNROLL_4 for (int j = 0; j < cols; j++) y[j] = wide_##S(b + j * step + p + WIDTH * q);              \
+        UNROLL_4 for (int i = 0; i < rows; i++)                                                             \
+        {                                                                                                   \
+          const vec x = load(a + i * k + p + WIDTH * q);                                                    \
+          UNROLL_4 for (int j = 0; j < cols; j++) sum[i][j][q] = ADD_PRODUCT(x, y[j], sum[i][j][q]);        \
+        }                                                                                                   \
+      }                                                                                                     \
+    UNROLL_4 for (int i = 0; i < rows; i++)                                                                 \
+      UNROLL_4 for (int j = 0; j < cols; j++)                                                               \
+      {                                                                                                     \
+        float lane[LANES], whole = 0;                                                                       \
+        memcpy(lane, sum[i][j], sizeof lane);                                                               \
+        for (int l = 0; l < LANES; l++) whole += lane[l];                                                   \
+        for (int64_t t = p; t < k; t++) whole += a[i * k + t] * cni_##S##_to_f32(b[j * step + t]);          \
+        c[i * DOTS + j] = whole;                                                                            \
+      }                                                                                                     \
+  }                                                                                                         \
+  static void dots_##S(float *c, const float *a, int64_t rows, const uint16_t *b, int64_t step, int64_t k)  \
+  {                                                                                                         \
+    int64_t i = 0;                                                                                          \
+    for (; rows > 1 && i + ROWS <= rows; i += ROWS)                                                         \
+      for (int j = 0; j < DOTS; j += COLS)                                                                  \
+        dot_tile_##S(c + i * DOTS + j, a + i * k, ROWS, b + j * step, step, COLS, k);                       \
+    for (; i < rows; i++) dot_tile_##S(c + i * DOTS, a + i * k, 1, b, step, DOTS, k);                       \
+  }                                                                                                         \
+  /* steps (1 or ROW_STEPS) rows of b, times their columns of a, are added to c */                          \
+  static inline __attribute__((always_inline)) void add_rows_##S(                                           \
+      float *c, int64_t pitch, const float *a, int64_t k, int64_t rows, const uint16_t *b, int64_t b_row,   \
+      const int steps, int64_t n)                                                                           \
+  {                                                                                                         \
+    int64_t j = 0;                                                                                          \
+    for (; j + WIDTH <= n; j += WIDTH) {                                                                    \
+      vec y[ROW_STEPS];                                                                                     \
+      UNROLL_4 for (int s = 0; s < steps; s++) y[s] = wide_##S(b + s * b_row + j);                          \
+      for (int64_t i = 0; i < rows; i++) {                                                                  \
+        vec sum = load(c + i * pitch + j);                                                                  \
+        UNROLL_4 for (int s = 0; s < steps; s++) sum = ADD_PRODUCT(all(a[i * k + s]), y[s], sum);           \
+        memcpy(c + i * pitch + j, &sum, sizeof sum);                                                        \
+      }                                                                                                     \
+    }                                                                                                       \
+    for (; j < n; j++)                                                                                      \
+      for (int64_t i = 0; i < rows; i++)                                                                    \
+        for (int s = 0; s < steps; s++)                                                                     \
+          c[i * pitch + j] += a[i * k + s] * cni_##S##_to_f32(b[s * b_row + j]);                            \
+  }                                                                                                         \
+  static void along_##S(float *c, int64_t pitch, const float *a, int64_t rows, const uint16_t *b,           \
+                        int64_t b_row, int64_t k, int64_t n)                                                \
+  {                                                                                                         \
+    int64_t p = 0;                                                                                          \
+    for (; p + ROW_STEPS <= k; p += ROW_STEPS)                                                              \
+      add_rows_##S(c, pitch, a + p, k, rows, b + p * b_row, b_row, ROW_STEPS, n);                           \
+    for (; p < k; p++) add_rows_##S(c, pitch, a + p, k, rows, b + p * b_row, b_row, 1, n);                  \
+  }
+LOOPS(f16)
+LOOPS(bf16)
 
 #if CNI_FOR_AVX512
 /* A row of 32 pairs. */
@@ -195,4 +227,4 @@ static void pair_dots(float *c, const uint16_t *a, int64_t a_step, int rows, con
 #define pair_dots NULL
 #endif
 
-const cni_half_loops CNI_ISA_NAME(cni_half_loops) = {{dots_f16, dots_bf16}, pairs, pair_dots};
+const cni_half_loops CNI_ISA_NAME(cni_half_loops) = {{dots_f16, dots_bf16}, {along_f16, along_bf16}, pairs, pair_dots};
