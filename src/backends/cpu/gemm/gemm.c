@@ -1,6 +1,6 @@
 /* gemm.c: chooses how a matrix product is done and runs it on the threads.
  *
- * Flow: normalise (C row-major) -> a library, if the caller names one -> row or dot kernel for vectors,
+ * Flow: normalise (C row-major) -> a library, if the caller names one -> row or dot kernel for a few,
  * direct kernel where both operands can be read in place, else the blocked one (gemm_blocked.c).
  * Invariant: work is cut into pieces of C only, and an element of C is computed by the same chain of
  * operations whichever piece it falls into. */
@@ -141,15 +141,23 @@ static bool is_dots(const cni_gemm *g)
   return g->a_col == 1 && g->b_row == 1 && (g->n == 1 || (g->n <= FEW && g->k >= LONG));
 }
 
-static bool is_flat(const cni_gemm *g)
+/* Are rows of B best read in long runs? Always by one row of A; where B does not stay in the caches by two, and by a few
+ * more where each of its rows lies on pages of its own, of which tiles would want a line each. */
+static bool is_few_rows(const cni_gemm *g, size_t size)
 {
-  return is_dots(g) || (g->m == 1 && g->b_col == 1 && g->c_col == 1 && g->alpha == 1);
+  enum { CACHED = 256 << 10, PAGES = 2 * 4096 };
+  if (g->b_col != 1 || g->c_col != 1 || g->alpha != 1) return false;
+  if (g->m == 1) return true;
+  return g->m <= (g->b_row * (int64_t)size > PAGES ? CNI_FEW_ROWS : 2) &&
+         (double)g->k * (double)g->n * (double)size > CACHED;
 }
+
+static bool is_flat(const cni_gemm *g, size_t size) { return is_dots(g) || is_few_rows(g, size); }
 
 static int run_flat(const cni_gemm *g, const cni_gemm_kernels *ker)
 {
   simple_job job = {.g = g, .fn = ker->dots, .unit = 16, .total = g->m};
-  if (!is_dots(g)) job = (simple_job){.g = g, .fn = ker->row, .unit = 4 * ker->nr, .total = g->n};
+  if (!is_dots(g)) job = (simple_job){.g = g, .fn = ker->few_rows, .unit = 4 * ker->nr, .total = g->n};
   run_simple(&job);
   return CN_OK;
 }
@@ -193,9 +201,9 @@ static void normalise(cni_gemm *g)
 
 static way way_of(const cni_gemm *g, const cni_gemm_kernels *ker)
 {
-  if (is_flat(g)) return FLAT;
+  if (is_flat(g, ker->size)) return FLAT;
   cni_gemm flipped = transposed(g);
-  if (is_flat(&flipped)) return FLAT_FLIPPED;
+  if (is_flat(&flipped, ker->size)) return FLAT_FLIPPED;
   if (work_of(g) > CNI_SMALL_PRODUCT && better_flipped(g, ker)) return BLOCKED_FLIPPED;
   return fits_direct(g, ker, work_of(g)) ? DIRECT : BLOCKED;
 }

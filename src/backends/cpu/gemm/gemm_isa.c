@@ -102,7 +102,7 @@ static inline __attribute__((always_inline)) __m512 add_pairs(__m512 x, __m512 y
 #define KERNELS(suffix, size, ...)                                                                           \
   {                                                                                                          \
     size, MR, 2 * VECTOR_BYTES / size, DIRECT_DEPTH, __VA_ARGS__, pack_##suffix, run_##suffix,               \
-        direct_##suffix, row_##suffix, dots_##suffix                                                         \
+        direct_##suffix, few_rows_##suffix, dots_##suffix                                                         \
   }
 
 const cni_gemm_kernels CNI_ISA_NAME(cni_gemm_kernels)[2] = {KERNELS(f32, 4, BLOCK_F32),

@@ -27,6 +27,7 @@ typedef struct cni_gemm_run {
   const void *next; /* by tiles: the row panel after this one, with the same steps, to be fetched meanwhile; or NULL */
 } cni_gemm_run;
 
+enum { CNI_FEW_ROWS = 8 };
 /* The kernels of one element type. */
 typedef struct cni_gemm_kernels {
   size_t size;    /* bytes of an element */
@@ -41,8 +42,8 @@ typedef struct cni_gemm_kernels {
   /* The whole product for columns [begin, end) without heap memory: A read in place, B in place or packed
    * on the stack. For products whose operands fit the caches, and for few rows. */
   void (*direct)(const cni_gemm *g, int64_t begin, int64_t end);
-  /* The same for one row of A, B's and C's rows contiguous, alpha 1. */
-  void (*row)(const cni_gemm *g, int64_t begin, int64_t end);
+  /* The same for up to CNI_FEW_ROWS rows of A, B's and C's rows contiguous, alpha 1. */
+  void (*few_rows)(const cni_gemm *g, int64_t begin, int64_t end);
   /* Rows [begin, end) of C by dot products; a_col and b_row are 1. For few columns. */
   void (*dots)(const cni_gemm *g, int64_t begin, int64_t end);
 } cni_gemm_kernels;
