@@ -416,6 +416,7 @@ const char *const cni_op_names[] = {
     "max_pool1d_with_indices",
     "max_pool2d",
     "max_pool2d_backward",
+    "max_pool2d_values",
     "max_pool2d_with_indices",
     "max_pool3d",
     "max_pool3d_with_indices",
@@ -1274,6 +1275,8 @@ const char *const cni_op_docs[] = {
     "The gradient of max_pool2d: grad added up at the indices in images of input_size. windows: "
     "kernel_size, stride, padding and dilation, two numbers each, of which the indices are; "
     "devices may use it.",
+    "The first result of max_pool2d_with_indices, as compiled functions want it where nobody "
+    "reads the other. Has no gradient.",
     "max_pool2d, and where in its image (row * W + column) each largest element was.",
     "The largest element of each window of a volume (N, C, D, H, W) or (C, D, H, W). See "
     "max_pool2d.",
@@ -6938,6 +6941,24 @@ cn_tensor *cn_max_pool2d_backward_with(cn_tensor *grad, cn_tensor *indices,
   cn_value args[] = {cn_v_tensor(grad), cn_v_tensor(indices), cn_v_ints(input_size, ninput_size),
                      cn_opt_ints(o->windows, NULL, 0)};
   return cni_apply1(CNI_OP_max_pool2d_backward, args, 4, NULL);
+}
+
+cn_tensor *cn_max_pool2d_values_with(cn_tensor *input, const int64_t *kernel_size,
+                                     size_t nkernel_size, const cn_max_pool2d_values_opts *opts)
+{
+  static const int64_t padding_default[] = {0, 0};
+  static const int64_t dilation_default[] = {1, 1};
+  cn_max_pool2d_values_opts room;
+  const cn_max_pool2d_values_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "max_pool2d_values");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_ints(kernel_size, nkernel_size),
+                     cn_opt_ints(o->stride, NULL, 0), cn_opt_ints(o->padding, padding_default, 2),
+                     cn_opt_ints(o->dilation, dilation_default, 2), cn_v_bool(o->ceil_mode)};
+  cni_few lists[6];
+  if (cni_fit_lists(CNI_OP_max_pool2d_values, args, lists)) return NULL;
+  return cni_apply1(CNI_OP_max_pool2d_values, args, 6, NULL);
 }
 
 int cn_max_pool2d_with_indices_with(cn_tensor **output, cn_tensor **indices, cn_tensor *input,

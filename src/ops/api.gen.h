@@ -408,6 +408,7 @@ enum cni_op_id {
   CNI_OP_max_pool1d_with_indices,
   CNI_OP_max_pool2d,
   CNI_OP_max_pool2d_backward,
+  CNI_OP_max_pool2d_values,
   CNI_OP_max_pool2d_with_indices,
   CNI_OP_max_pool3d,
   CNI_OP_max_pool3d_with_indices,

@@ -111,14 +111,20 @@ static int check_grad(const cn_call *c, int ndim, const int64_t *shape)
 /* ---- max ---- */
 
 /* (input, kernel_size, stride, padding, dilation, ceil_mode) */
-static int max_infer(cn_call *c)
+static int max_values_infer(cn_call *c)
 {
   const cn_desc *x = &c->in[0]->d;
   int64_t shape[4];
   int status = check_type(c, true);
   if (!status) status = pool_shape(c, x->ndim, x->shape, 1, 2, 3, 4, cni_arg_bool(c->args, 5), shape);
-  if (!status) status = image_result(c, 0, x->dtype, x->ndim, shape);
-  return status ? status : image_result(c, 1, CN_I64, x->ndim, shape);
+  return status ? status : image_result(c, 0, x->dtype, x->ndim, shape);
+}
+
+/* ... and where each is */
+static int max_infer(cn_call *c)
+{
+  int status = max_values_infer(c);
+  return status ? status : image_result(c, 1, CN_I64, c->spec[0].ndim, c->spec[0].shape);
 }
 
 static int max_vjp(cn_vjp *v)
@@ -304,6 +310,11 @@ const cn_op cni_pool_ops[] = {
           "grad_fn_MaxPool2DWithIndicesBackward0 tuple",
    .doc = "max_pool2d, and where in its image (row * W + column) each largest element was.",
    .cost = cni_cost_window, .infer = max_infer, .vjp = max_vjp, .needs = {[0] = CN_OUT(1)}},
+  {.sig = "max_pool2d_values(Tensor input, int[2] kernel_size, int[2]? stride=None, int[2] padding=0, "
+          "int[2] dilation=1, bool ceil_mode=False) -> Tensor ; nn internal",
+   .doc = "The first result of max_pool2d_with_indices, as compiled functions want it where nobody reads the other. Has "
+          "no gradient.",
+   .flags = CN_OP_NO_GRAD, .cost = cni_cost_window, .infer = max_values_infer, .decompose = max_decompose},
   {.sig = "max_pool2d_backward(Tensor grad, Tensor indices, int[] input_size, int[]? windows=None) -> Tensor "
           "; nn internal",
    .doc = "The gradient of max_pool2d: grad added up at the indices in images of input_size. windows: kernel_size, "

@@ -612,6 +612,7 @@ SPECIAL = {
     "cross_entropy_rows_grad": cross_entropy_rows_grad,
     "log_softmax_backward": lambda grad, output, dim: grad - output.exp() * grad.sum(dim, keepdim=True),
     "max_pool2d_backward": max_pool2d_backward,
+    "max_pool2d_values": F.max_pool2d,
     "max_pool2d_with_indices": lambda *a, **k: F.max_pool2d(*a, **k, return_indices=True),
     "pointwise": pointwise,
     "softmax_backward": lambda grad, output, dim: (grad - (grad * output).sum(dim, keepdim=True)) * output,

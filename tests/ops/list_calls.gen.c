@@ -406,6 +406,15 @@ static int op_max_pool2d_backward(cn_tensor **out, const cn_value *a)
   return cn_err();
 }
 
+static int op_max_pool2d_values(cn_tensor **out, const cn_value *a)
+{
+  out[0] = cn_max_pool2d_values_with(a[0].u.t, a[1].tag ? a[1].u.is : NULL, (size_t)a[1].n,
+      &(const cn_max_pool2d_values_opts){.size = sizeof(cn_max_pool2d_values_opts),
+      .stride = list_ints(&a[2]), .padding = list_ints(&a[3]), .dilation = list_ints(&a[4]),
+      .ceil_mode = a[5].u.i});
+  return cn_err();
+}
+
 static int op_max_pool2d_with_indices(cn_tensor **out, const cn_value *a)
 {
   return cn_max_pool2d_with_indices_with(&out[0], &out[1], a[0].u.t, a[1].tag ? a[1].u.is : NULL,
@@ -1052,6 +1061,7 @@ const list_op list_ops[] = {
   {"max_pool1d_with_indices", op_max_pool1d_with_indices},
   {"max_pool2d", op_max_pool2d},
   {"max_pool2d_backward", op_max_pool2d_backward},
+  {"max_pool2d_values", op_max_pool2d_values},
   {"max_pool2d_with_indices", op_max_pool2d_with_indices},
   {"max_pool3d", op_max_pool3d},
   {"max_pool3d_with_indices", op_max_pool3d_with_indices},

@@ -612,6 +612,20 @@ CN_API cn_tensor *cn_max_pool2d_backward_with(cn_tensor *grad, cn_tensor *indice
                                               const int64_t *input_size, size_t ninput_size,
                                               const cn_max_pool2d_backward_opts *opts);
 
+typedef struct cn_max_pool2d_values_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  cn_ints stride; /* int[2]?, default None */
+  cn_ints padding; /* int[2], default 0 */
+  cn_ints dilation; /* int[2], default 1 */
+  bool ceil_mode; /* bool, default False */
+} cn_max_pool2d_values_opts;
+/* The first result of max_pool2d_with_indices, as compiled functions want it where nobody reads
+ * the other. Has no gradient. */
+CN_API cn_tensor *cn_max_pool2d_values_with(cn_tensor *input, const int64_t *kernel_size,
+                                            size_t nkernel_size,
+                                            const cn_max_pool2d_values_opts *opts);
+
 /* mm times the slope of gelu, in its tanh form, at pre: what linear_gelu is to gelu's gradient. */
 CN_API cn_tensor *cn_mm_gelu_backward(cn_tensor *input, cn_tensor *mat2, cn_tensor *pre);
 
@@ -1132,6 +1146,9 @@ CN_END_DECLS
 #define cn_max_pool2d_backward(...) \
   cn_max_pool2d_backward_with(CN_HEAD4(__VA_ARGS__, ), \
       CN_OPTS(cn_max_pool2d_backward_opts, CN_TAIL4(__VA_ARGS__, )))
+#define cn_max_pool2d_values(...) \
+  cn_max_pool2d_values_with(CN_HEAD3(__VA_ARGS__, ), \
+      CN_OPTS(cn_max_pool2d_values_opts, CN_TAIL3(__VA_ARGS__, )))
 #define cn_nadam_update(new_param, new_exp_avg, new_exp_avg_sq, param, exp_avg, exp_avg_sq, grad, grad_rate, avg_rate, bias_correction2, decay, weight1, beta2, weight2, ...) \
   cn_nadam_update_with(new_param, new_exp_avg, new_exp_avg_sq, param, exp_avg, exp_avg_sq, grad, \
       grad_rate, avg_rate, bias_correction2, decay, weight1, beta2, weight2, CN_HEAD(__VA_ARGS__, ), \

@@ -32,6 +32,8 @@ int cni_add_norms_join(cn_graph *g);
 int cni_gelus_join(cn_graph *g, bool exact);
 /* sums.c: small products with the additions behind them; likewise. */
 int cni_sums_join(cn_graph *g);
+/* pools.c: max pools whose places nobody reads do not find them; likewise. */
+int cni_pools_trim(cn_graph *g);
 
 /* ---- fuse_replace.c: 1: done; 0: nodes stay as they are; negative: the error is set ---- */
 int cni_fuse_range(cn_graph *g, int begin, int end, bool exact); /* nodes from begin to before end, where that pays */

@@ -64,7 +64,7 @@ static void unpack(packed *p, bool write)
 
 /* ---- one call ---- */
 
-enum kind { MAX, MAX_BACKWARD, AVG, AVG_BACKWARD, ADAPTIVE, ADAPTIVE_MAX, ADAPTIVE_BACKWARD };
+enum kind { MAX, MAX_VALUES, MAX_BACKWARD, AVG, AVG_BACKWARD, ADAPTIVE, ADAPTIVE_MAX, ADAPTIVE_BACKWARD };
 
 typedef struct job {
   cni_pool p;
@@ -85,6 +85,7 @@ static void plane_range(int64_t begin, int64_t end, void *payload)
     int64_t *index = j->index.data ? (int64_t *)j->index.data + i * p->oh * p->ow : NULL;
     switch (j->kind) {
     case MAX: j->ker->max(p, x, y, index); break;
+    case MAX_VALUES: j->ker->max_values(p, x, y); break;
     case MAX_BACKWARD:
       if (!j->ker->max_backward(p, x, y, index)) {
         cn_call_fail(j->c, CN_ERR_INDEX, "an index lies outside the image of %lld x %lld", (long long)p->h,
@@ -142,13 +143,15 @@ static void read_windows(cni_pool *p, const cn_value *kernel, const cn_value *st
   }
 }
 
-static int max_kernel(cn_call *c)
+static int max_of(cn_call *c, enum kind kind, const cn_desc *index)
 {
-  job j = {.kind = MAX};
+  job j = {.kind = kind};
   read_windows(&j.p, &c->args[1], &c->args[2], &c->args[3]);
   for (int i = 0; i < 2; i++) j.p.dilation[i] = cni_pair(&c->args[4], i);
-  return run(c, &j, cn_desc_of(c->in[0]), cn_desc_of(c->out[0]), cn_desc_of(c->out[1]));
+  return run(c, &j, cn_desc_of(c->in[0]), cn_desc_of(c->out[0]), index);
 }
+static int max_kernel(cn_call *c) { return max_of(c, MAX, cn_desc_of(c->out[1])); }
+static int max_values_kernel(cn_call *c) { return max_of(c, MAX_VALUES, NULL); }
 
 static int max_backward_kernel(cn_call *c)
 {
@@ -198,6 +201,7 @@ static int adaptive_backward_kernel(cn_call *c)
 
 const cn_kernel cni_cpu_pool_kernels[] = {
     {"max_pool2d_with_indices", "planes", max_kernel},
+    {"max_pool2d_values", "planes", max_values_kernel},
     {"max_pool2d_backward", "planes", max_backward_kernel},
     {"avg_pool2d", "planes", avg_kernel},
     {"avg_pool2d_backward", "planes", avg_backward_kernel},

@@ -7,6 +7,13 @@
 #include <math.h>
 #include <string.h>
 
+/* A loop of a few steps that is to become vectors, not single steps. */
+#if defined(__clang__)
+#define ROLLED _Pragma("clang loop unroll(disable)")
+#else
+#define ROLLED _Pragma("GCC unroll 1")
+#endif
+
 static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 static inline int64_t parts(int64_t n, int64_t size) { return (n + size - 1) / size; }
@@ -68,9 +75,10 @@ static inline int64_t divisor_of(const cni_pool *p, int64_t oh, int64_t ow, int6
 #define IS_NAN(x) false
 #include "pool_kernel.inc"
 
-#define KERNELS(s)                                                                                           \
-  {                                                                                                          \
-    max_##s, max_backward_##s, avg_##s, avg_backward_##s, adaptive_##s, adaptive_max_##s, adaptive_backward_##s \
+#define KERNELS(s)                                                                                                     \
+  {                                                                                                                    \
+    max_##s, max_values_##s, max_backward_##s, avg_##s, avg_backward_##s, adaptive_##s, adaptive_max_##s,              \
+      adaptive_backward_##s                                                                                            \
   }
 
 const cni_pool_kernels CNI_ISA_NAME(cni_pool_kernels)[3] = {KERNELS(f32), KERNELS(f64), KERNELS(i64)};

@@ -20,6 +20,7 @@ typedef struct cni_pool {
 /* Planes: x is (h, w), y and index (oh, ow), all packed. */
 typedef struct cni_pool_kernels {
   void (*max)(const cni_pool *p, const void *x, void *y, int64_t *index);
+  void (*max_values)(const cni_pool *p, const void *x, void *y); /* the same numbers, of which nobody asks where */
   /* false: an index leaves the plane. x is cleared first. */
   bool (*max_backward)(const cni_pool *p, void *x, const void *y, const int64_t *index);
   void (*avg)(const cni_pool *p, const void *x, void *y);
