@@ -7,12 +7,9 @@
 #include <math.h>
 #include <string.h>
 
-/* A loop of a few steps that is to become vectors, not single steps. */
-#if defined(__clang__)
-#define ROLLED _Pragma("clang loop unroll(disable)")
-#else
-#define ROLLED _Pragma("GCC unroll 1")
-#endif
+/* Windows of a row that are looked at together; lanes of the widest vector; strides whose taps are parted, and how far
+ * a window may reach beyond the next ones then. */
+enum { RUN = 128, ROUND = 16, PARTS = 4, REACH = 64 };
 
 static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
