@@ -141,6 +141,7 @@ cn_graph *cn_graph_copy(const cn_graph *g)
   cn_graph *to = cn_graph_new();
   if (!to) return NULL;
   to->closed = g->closed;
+  to->fast = g->fast;
   int status = copy_values(to, g);
   if (!status) status = copy_nodes(to, g);
   if (!status) status = copy_states(to, g);

@@ -264,6 +264,7 @@ cn_graph *cni_graph_extract(const cn_graph *whole, const cni_part *part)
   size_t n = whole->nvalues + whole->nsizes, bytes = (n + 1) * sizeof *c.id;
   c.id = c.to ? cni_alloc(bytes) : NULL;
   int status = c.id ? CN_OK : CN_ERR_MEMORY;
+  if (c.to) c.to->fast = whole->fast;
   for (size_t i = 0; c.id && i < n; i++) c.id[i] = -1;
   c.size = c.id + whole->nvalues;
   if (!status) status = copy_sizes(&c);

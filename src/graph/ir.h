@@ -180,6 +180,7 @@ struct cn_graph {
   int *input_finals; /* per input: what a run writes into the caller's tensor; -1: nothing */
   size_t input_finals_cap;
   bool closed; /* nobody will ask for gradients through it */
+  bool fast;   /* kernels may round otherwise (cn_call.fast) */
   int before, scope; /* where cn_graph_add_node puts nodes: before this one (-1: the end), in this scope */
   cni_types types;   /* infer.c: of its values, while it is built or changed */
   struct cni_uses *uses; /* uses.c: NULL: not counted since the last change */

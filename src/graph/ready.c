@@ -34,7 +34,7 @@ static void make(cni_ready *d, cni_context *c, const cni_plan *p, const cni_gnod
   memcpy(d->args, p->args[node], (size_t)n->nargs * sizeof *d->args);
   d->call = (cn_call){.op = n->info->row, .args = d->args, .in = d->in, .out = d->out,
                       .spec = &p->specs[p->first_spec[node]], .nargs = n->nargs, .nin = n->nin, .nout = n->nout,
-                      .compute = p->compute[node]};
+                      .compute = p->compute[node], .fast = p->graph->fast};
   if (n->nout && p->values[n->out[0]].handle) d->call.device = p->values[n->out[0]].handle->d.device;
   if (!c->prepared || !p->stays[node]) return;
   d->keep = (cni_keep){p->store, &c->prepared[node], p->stays[node]};

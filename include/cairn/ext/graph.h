@@ -245,7 +245,7 @@ CN_API int cn_graph_lift(cn_graph *graph, bool (*wanted)(const cn_op *op, void *
 CN_API int cn_graph_fuse(cn_graph *graph, bool exact);
 /* Before cn_graph_fuse, for a graph that is only run from now on, and whose results may be rounded otherwise: batch
  * norms by running statistics become parts of the layers before them, and what follows from weights alone is computed
- * when those change. How much it changed, or an error. */
+ * when those change. Kernels may take ways that lose a few roundings more. How much it changed, or an error. */
 CN_API int cn_graph_join(cn_graph *graph);
 
 CN_END_DECLS

@@ -151,6 +151,8 @@ struct cn_call {
   void *keep;            /* the library's own: where that is kept */
   const uint64_t *random; /* while work is recorded (cn_backend.record_begin), random ops: device memory with the key
                            * and a counter, read when the work runs; offset counts from that counter. NULL: as above */
+  bool fast;             /* part of a program whose results may be rounded otherwise (cn_graph_join): kernels may take
+                          * a way that loses a few roundings more */
 };
 
 /* What a kernel returns: 0 done, a negative cn_status (with the error set), or */

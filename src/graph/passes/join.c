@@ -1,5 +1,5 @@
 /* join.c: cn_graph_join: what stands behind products and convolutions becomes a part of them; what follows from weights
- * alone is computed when they change.
+ * alone is computed when they change; kernels are told that they may round otherwise.
  *
  * Place in the flow: compiled functions whose results may round otherwise, and whoever runs a graph of his own, between
  * cn_graph_optimise_fast and cn_graph_fuse. Here are the parts that its passes share (join.h). */
@@ -68,10 +68,18 @@ int cni_write_cast(cni_node_writer *w, int value, int dtype)
   return cni_write_step(w, CNI_OP_cast, value, -1, cn_v_int(dtype));
 }
 
+static void let_round(cn_graph *g)
+{
+  g->fast = true;
+  for (size_t i = 0; i < g->nnodes; i++)
+    for (int k = 0; k < g->nodes[i].nsubs; k++) let_round(g->nodes[i].subs[k]);
+}
+
 int cn_graph_join(cn_graph *g)
 {
   if (cn_err()) return cn_err();
   if (!g) return cni_fail(CN_ERR_TYPE, "graph_join: the graph is NULL");
+  let_round(g);
   int norms = cni_batch_norms_fold(g), weights = norms < 0 ? norms : cni_weights_apart(g);
   return weights < 0 ? weights : norms + weights;
 }

@@ -28,7 +28,7 @@ static void read_tensor(cni_conv_tensor *t, const cn_tensor *from)
 
 static cni_conv read_call(const cn_call *c, enum cni_conv_kind kind)
 {
-  cni_conv v = {.kind = kind, .dtype = cn_desc_of(c->out[0])->dtype, .groups = c->args[6].u.i};
+  cni_conv v = {.kind = kind, .dtype = cn_desc_of(c->out[0])->dtype, .groups = c->args[6].u.i, .fast = c->fast};
   const cn_tensor *out = c->out[0];
   read_tensor(&v.x, kind == CNI_CONV_FORWARD ? c->in[0] : kind == CNI_CONV_INPUT ? out : c->in[1]);
   read_tensor(&v.weight, kind == CNI_CONV_WEIGHT ? out : c->in[1]);

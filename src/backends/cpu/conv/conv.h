@@ -25,6 +25,7 @@ typedef struct cni_conv {
   cni_conv_tensor x, weight, y;
   const cn_desc *bias; /* (k); NULL when absent */
   const void *prepared; /* what the implementation made of this weight; NULL: nothing */
+  bool fast;    /* the result may be rounded otherwise */
   bool contest; /* the clock decides: what can run it takes it, however well */
 } cni_conv;
 

@@ -4,6 +4,9 @@
  * 3 products for 2 results, and the middle tap sees the others: 25 products for 4 results (for 16 of the gradient of
  * the input). The gradient of the weight goes through the same transforms the other way.
  *
+ * Programs compiled fast, whose results may be rounded otherwise, have F(4 x 4, 3 x 3) at stride 1: 36 products for 16
+ * results.
+ *
  * Flow: weights transformed and packed in panels -> blocks of tiles in parallel: patches transformed, products by the
  * direct convolution's panels, those that end in the same results as one sum, results transformed back and written.
  * Sums run over channels only, so rounding errors are no larger than those of one sum over channels and taps. What is
@@ -23,7 +26,7 @@
 #include "tensor/tensor.h"
 
 enum {
-  SLOTS = 25, /* the most of any form */
+  SLOTS = 36,    /* the most of any form */
   CHANNELS = 8, /* both counts are multiples of it, and it of panels of weights */
   LANES = CNI_WINOGRAD_LANES,
   MOST_TILES = 112,        /* of a block */
@@ -44,17 +47,18 @@ enum {
 typedef struct form {
   int64_t parts, points, groups; /* of a patch; products; groups of weights */
   int64_t tile, step, side;      /* results of a tile; elements between patches, along one */
-  int64_t terms[5];              /* of each point */
-  int64_t part[5][2], group[5];  /* of each term; of each point */
+  int64_t terms[6];              /* of each point */
+  int64_t part[6][2], group[6];  /* of each term; of each point */
 } form;
 
-enum { STRIDE_1, STRIDE_2, INPUT_EVEN, INPUT_ODD }; /* as conv_winograd_isa.h has them */
+enum { STRIDE_1, STRIDE_2, INPUT_EVEN, INPUT_ODD, LARGE }; /* as conv_winograd_isa.h has them */
 
 static const form forms[CNI_WINOGRAD_FORMS] = {
     {4, 4, 4, 2, 2, 4, {1, 1, 1, 1}, {{0}, {1}, {2}, {3}}, {0, 1, 2, 3}},
     {5, 3, 3, 2, 4, 5, {2, 1, 2}, {{0, 1}, {2}, {3, 4}}, {0, 1, 2}},
     {4, 5, 4, 4, 2, 3, {1, 1, 1, 1, 1}, {{0}, {1}, {2}, {1}, {3}}, {0, 1, 2, 3, 3}},
     {4, 5, 4, 4, 2, 3, {1, 1, 1, 1, 1}, {{0}, {1}, {2}, {3}, {1}}, {0, 1, 2, 3, 3}},
+    {6, 6, 6, 4, 4, 6, {1, 1, 1, 1, 1, 1}, {{0}, {1}, {2}, {3}, {4}, {5}}, {0, 1, 2, 3, 4, 5}},
 };
 
 typedef struct job {
@@ -470,12 +474,32 @@ const char *cni_conv_winograd_against(const cni_conv *v)
   return NULL;
 }
 
+/* What a point's products cost by tiles of t x t results. */
+static int64_t vectors_of(const cni_conv *v, int64_t t)
+{
+  return cni_parts(v->n * cni_parts(v->oh, t) * cni_parts(v->ow, t), LANES);
+}
+
+/* Large tiles: 36 products for 16 results, and roundings three times as large. Few tiles would wait for weights, which
+ * are more than twice as many. */
+static bool is_large(const cni_conv *v)
+{
+  enum { LEAST_VECTORS = 2 };
+  int64_t large = vectors_of(v, 4);
+  return v->fast && v->kind == CNI_CONV_FORWARD && v->stride[0] == 1 && large >= LEAST_VECTORS &&
+         5 * 36 * large <= 4 * 16 * vectors_of(v, 2);
+}
+
 /* The form, and where its tiles lie. */
 static void set_form(job *j)
 {
   const cni_conv *v = j->v;
   bool flipped = v->kind == CNI_CONV_INPUT;
-  int which = v->stride[0] == 1 ? STRIDE_1 : !flipped ? STRIDE_2 : v->padding[0] % 2 ? INPUT_ODD : INPUT_EVEN;
+  int which = is_large(v)            ? LARGE
+              : v->stride[0] == 1    ? STRIDE_1
+              : !flipped             ? STRIDE_2
+              : v->padding[0] % 2 ? INPUT_ODD
+                                     : INPUT_EVEN;
   const form *f = &forms[which];
   j->f = f;
   const cni_winograd_kernels *kernels = CNI_IF_VECTORS(cni_winograd);
@@ -528,6 +552,6 @@ int cni_conv_winograd_prepare(const cni_conv *v, cn_prepared *made)
     return CN_OK;
   }
   made->bytes = weight_bytes(&j);
-  made->form = (uint64_t)v->stride[0];
+  made->form = (uint64_t)(j.f - forms) + 1;
   return CN_OK;
 }

@@ -1,7 +1,8 @@
 /* conv_winograd_isa.c: the transforms of 3 x 3 Winograd convolutions: a vector of tiles of a row at a time, even and
  * odd columns deinterleaved and interleaved in registers. Compiled for AVX2, AVX-512 and NEON; empty for others.
  *
- * Invariant: only additions and halvings, in one fixed order per tile, whichever lane it falls into. */
+ * Invariant: only additions and halvings, but for large tiles, in one fixed order per tile, whichever lane it falls
+ * into. */
 #include "conv_winograd_isa.h"
 
 #include "conv_direct_isa.h"
@@ -494,6 +495,130 @@ ALWAYS_INLINE bool result_back(const cni_winograd_run *r, float *plane, const fl
   return cni_all_finite(all);
 }
 
+/* ---- stride 1, large tiles: F(4 x 4, 3 x 3) ----
+ * By the points 0, +-A, +-B and infinity. A = 1 / sqrt 2 and B = sqrt 2 lose half of what 1 and 2 do, and squares of
+ * both, and their product, are numbers without roundings. */
+#define A 0.70710678f
+#define B 1.41421356f
+
+ALWAYS_INLINE cni_lanes plus(cni_lanes sum, float factor, cni_lanes x)
+{
+  return cni_lanes_fma(x, cni_all_lanes(factor), sum);
+}
+
+/* The 6 parts of 6 elements. */
+ALWAYS_INLINE void six_parts(cni_lanes *to, const cni_lanes *d)
+{
+  cni_lanes even = plus(d[4], -2, d[2]), odd = plus(d[3], -2, d[1]);
+  to[0] = plus(d[0] + d[4], -2.5f, d[2]);
+  to[1] = plus(even, A, odd);
+  to[2] = plus(even, -A, odd);
+  even = plus(d[4], -0.5f, d[2]), odd = plus(d[3], -0.5f, d[1]);
+  to[3] = plus(even, B, odd);
+  to[4] = plus(even, -B, odd);
+  to[5] = plus(d[1] + d[5], -2.5f, d[3]);
+}
+
+/* The 4 results of 6 products. */
+ALWAYS_INLINE void four_results(cni_lanes *to, const cni_lanes *m)
+{
+  cni_lanes low = m[1] + m[2], high = m[3] + m[4], below = m[1] - m[2], above = m[3] - m[4];
+  to[0] = m[0] + (low + high);
+  to[1] = plus(cni_all_lanes(A) * below, B, above);
+  to[2] = plus(cni_all_lanes(0.5f) * low, 2, high);
+  to[3] = plus(plus(m[5], 0.5f * A, below), 2 * B, above);
+}
+
+/* Columns 0 ... 5 of a vector of patches of a row, 4 apart; then their 6 parts. */
+ALWAYS_INLINE void row_parts_6(cni_lanes *to, const float *at, const cni_lane_bits *inside)
+{
+  cni_lanes a = cni_load_lanes(inside[0], at), b = cni_load_lanes(inside[1], at + LANES), d[6];
+  cni_lanes c = cni_load_lanes(inside[2], at + 2 * LANES), e = cni_load_lanes(inside[3], at + 3 * LANES);
+  cni_lanes next = cni_load_lanes(inside[4], at + 4 * LANES);
+  cni_lanes low = cni_evens(a, b), high = cni_evens(c, e);
+  d[0] = cni_evens(low, high), d[2] = cni_odds(low, high);
+  low = cni_odds(a, b), high = cni_odds(c, e);
+  d[1] = cni_evens(low, high), d[3] = cni_odds(low, high);
+  d[4] = cni_lanes_from(d[0], next, 1);
+  d[5] = cni_lanes_from(d[1], cni_odds(next, next), 1);
+  six_parts(to, d);
+}
+
+ALWAYS_INLINE void image_6_part(const cni_winograd_run *r, float *v, int64_t step, const float *plane)
+{
+  const cni_lane_bits whole = cni_first_lanes(r->count);
+  cni_lane_bits inside[5], none[5] = {0};
+  for (int i = 0; i < 5; i++) inside[i] = i * LANES < 4 * r->count + 2 ? lanes_inside(r->x + i * LANES, r->w) : 0;
+  inside[4] &= 3;
+  cni_lanes rows[6][6];
+  UNROLL for (int i = 0; i < 6; i++)
+  {
+    int64_t y = r->y + i;
+    row_parts_6(rows[i], plane + y * r->row + r->x, y >= 0 && y < r->h ? inside : none);
+  }
+  UNROLL for (int j = 0; j < 6; j++)
+  {
+    cni_lanes d[6], to[6];
+    UNROLL for (int i = 0; i < 6; i++) d[i] = rows[i][j];
+    six_parts(to, d);
+    UNROLL for (int i = 0; i < 6; i++) cni_store_lanes(v + (6 * i + j) * step, whole, to[i]);
+  }
+}
+
+ALWAYS_INLINE bool result_6_part(const cni_winograd_run *r, float *plane, const float *m, int64_t step, float bias)
+{
+  const cni_lane_bits whole = cni_first_lanes(r->count);
+  const int64_t columns = r->w - r->x < 4 * r->count ? r->w - r->x : 4 * r->count;
+  cni_lanes t[4][6], b = cni_all_lanes(bias), all = (cni_lanes){0};
+  UNROLL for (int j = 0; j < 6; j++)
+  {
+    cni_lanes column[6], to[4];
+    UNROLL for (int i = 0; i < 6; i++) column[i] = cni_load_lanes(whole, m + (6 * i + j) * step);
+    four_results(to, column);
+    UNROLL for (int i = 0; i < 4; i++) t[i][j] = to[i];
+  }
+  UNROLL for (int i = 0; i < 4; i++)
+  {
+    cni_lanes y[4];
+    four_results(y, t[i]);
+    UNROLL for (int k = 0; k < 4; k++) y[k] = y[k] + b;
+    all = all + ((y[0] + y[1]) + (y[2] + y[3]));
+    if (r->y + i < r->h) store_fours(plane + (r->y + i) * r->row + r->x, y[0], y[1], y[2], y[3], columns);
+  }
+  return cni_all_finite(all);
+}
+
+/* The 6 parts of 3 taps. */
+ALWAYS_INLINE void tap_parts(taps *to, taps a, taps b, taps c)
+{
+  const float low = -1 / 1.5f, high = 1 / 6.0f;
+  taps even = low * (a + 0.5f * c), odd = low * A * b;
+  to[0] = a;
+  to[1] = even + odd;
+  to[2] = even - odd;
+  even = high * (a + 2 * c), odd = high * B * b;
+  to[3] = even + odd;
+  to[4] = even - odd;
+  to[5] = c;
+}
+
+static void weight_6(float *u, const int64_t *at, int64_t r, const float *w, int64_t row, bool flipped)
+{
+  taps g[9], columns[3][6];
+  (void)flipped;
+  take_taps(g, w, row);
+  UNROLL for (int j = 0; j < 3; j++) tap_parts(columns[j], g[j], g[3 + j], g[6 + j]);
+  UNROLL for (int i = 0; i < 6; i++)
+  {
+    taps to[6];
+    tap_parts(to, columns[0][i], columns[1][i], columns[2][i]);
+    UNROLL for (int j = 0; j < 6; j++) store_taps(u + r * ROWS + at[6 * i + j], to[j]);
+  }
+}
+
+#undef A
+#undef B
+
 /* ---- runs of tiles, vector by vector ---- */
 
 /* x moves `apart` elements from tile to tile. */
@@ -538,11 +663,14 @@ TAKE(image_even, image_even_part, 2)
 TAKE(image_odd, image_odd_part, 2)
 GIVE(result_even, result_back, 4, false)
 GIVE(result_odd, result_back, 4, true)
+TAKE(image_6, image_6_part, 4)
+GIVE(result_6, result_6_part, 4, bias)
 
 const cni_winograd_kernels CNI_ISA_NAME(cni_winograd)[CNI_WINOGRAD_FORMS] = {
     {image, result, weight, grad, weight_back},
     {image_2, result_2, weight_2, grad_2, weight_back_2},
     {image_even, result_even, weight_back_input, NULL, NULL},
-    {image_odd, result_odd, weight_back_input, NULL, NULL}};
+    {image_odd, result_odd, weight_back_input, NULL, NULL},
+    {image_6, result_6, weight_6, NULL, NULL}};
 
 #endif

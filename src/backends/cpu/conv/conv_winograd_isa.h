@@ -1,6 +1,6 @@
 /* conv_winograd_isa.h: the transforms of Winograd convolutions, by AVX2, AVX-512 and NEON (others go by the direct
  * kernels), of each form: 3 x 3 at stride 1; at stride 2; the gradient of the input at stride 2, of which the first
- * element lies under the outer taps (an even padding) or under the middle one.
+ * element lies under the outer taps (an even padding) or under the middle one; 3 x 3 at stride 1 in large tiles.
  *
  * Place in the flow: conv_winograd.c drives; the products between the transforms are conv_direct_isa.h's panels.
  * Invariant: a tile's transformed values lie `step` elements apart, neighbouring tiles side by side. */
@@ -12,7 +12,7 @@
 
 #include "backends/cpu/isa.h"
 
-enum { CNI_WINOGRAD_LANES = 16, CNI_WINOGRAD_FORMS = 4 }; /* tiles of a run, at most */
+enum { CNI_WINOGRAD_LANES = 16, CNI_WINOGRAD_FORMS = 5 }; /* tiles of a run, at most */
 
 /* A plane of an image and where in it the first of `count` tiles lies, at most CNI_WINOGRAD_LANES of a row of tiles. */
 typedef struct cni_winograd_run {
