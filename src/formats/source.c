@@ -119,7 +119,7 @@ cn_tensor *cni_source_tensor(cni_source *s, size_t offset, const int64_t *shape,
   bool aligned = (uintptr_t)p % cn_dtype_size(dtype) == 0;
   if (n && aligned && !dirty && (o->mapping.data || o->taken)) {
     atomic_fetch_add_explicit(&o->refs, 1, memory_order_relaxed);
-    return cn_from_borrowed((void *)(uintptr_t)p, shape, NULL, ndim, dtype, owner_release, o);
+    return cn_from_taken((void *)(uintptr_t)p, shape, ndim, dtype, owner_release, o);
   }
   cn_tensor *t = cn_from_data(p, shape, ndim, dtype);
   unsigned char *to = t && dirty ? cn_data(t) : NULL;

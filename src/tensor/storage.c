@@ -162,3 +162,11 @@ cn_tensor *cn_from_borrowed(void *data, const int64_t *shape, const int64_t *str
   if (!s) return borrow_failed(free_payload, payload);
   return cni_scope_add(cni_tensor_over(s, 0, (int)dtype, (int)ndim, shape, strides));
 }
+
+cn_tensor *cn_from_taken(void *data, const int64_t *shape, size_t ndim, cn_dtype dtype, void (*free_payload)(void *),
+                         void *payload)
+{
+  cn_tensor *t = cn_from_borrowed(data, shape, NULL, ndim, dtype, free_payload, payload);
+  if (t) atomic_store_explicit(&t->storage->shown, false, memory_order_relaxed);
+  return t;
+}

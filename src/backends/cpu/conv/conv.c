@@ -262,27 +262,33 @@ LIBRARY(forward, CNI_CONV_FORWARD)
 LIBRARY(input, CNI_CONV_INPUT)
 LIBRARY(weight, CNI_CONV_WEIGHT)
 
-/* What is made of a weight once. Panels of direct are packed in no time beside the product. */
+/* What is made of a weight once. */
 static int prepare_winograd(const cn_call *c, cn_prepared *made)
 {
   cni_conv v = read_call(c, CNI_CONV_FORWARD);
   made->of = 1u << 1;
   return cni_conv_winograd_prepare(&v, made);
 }
+static int prepare_direct(const cn_call *c, cn_prepared *made)
+{
+  cni_conv v = read_call(c, CNI_CONV_FORWARD);
+  made->of = 1u << 1;
+  return cni_conv_direct_prepare(&v, made);
+}
 
 #define ROW(op, name, kind, prepare) {op, #name, name##_##kind, can_##name##_##kind, prepare, CN_KERNEL_NEAR}
-#define ROWS(op, kind, prepare)                                                                                      \
+#define ROWS(op, kind, prepare, prepare_panels)                                                                      \
   ROW(op, winograd, kind, prepare), ROW(op, winograd_1d, kind, NULL), ROW(op, gemm, kind, NULL),                     \
       ROW(op, im2col, kind, NULL), ROW(op, depthwise, kind, NULL), ROW(op, onednn, kind, NULL),                      \
-      ROW(op, direct, kind, NULL), {op, "reference", reference_##kind}
+      ROW(op, direct, kind, prepare_panels), {op, "reference", reference_##kind}
 
 const cn_kernel cni_cpu_conv_kernels[] = {
 #if defined(__x86_64__)
     ROW("conv2d", tiles, forward, prepare_tiles),
     ROW("conv2d_grad_input", tiles, input, NULL),
 #endif
-    ROWS("conv2d", forward, prepare_winograd),
-    ROWS("conv2d_grad_input", input, NULL),
-    ROWS("conv2d_grad_weight", weight, NULL),
+    ROWS("conv2d", forward, prepare_winograd, prepare_direct),
+    ROWS("conv2d_grad_input", input, NULL, NULL),
+    ROWS("conv2d_grad_weight", weight, NULL, NULL),
     {NULL, NULL, NULL},
 };

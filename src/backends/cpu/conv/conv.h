@@ -70,5 +70,7 @@ const char *cni_conv_depthwise_against(const cni_conv *v);
 int cni_conv_depthwise(const cni_conv *v);
 /* conv_direct.c: floats of all sizes. */
 int cni_conv_direct(const cni_conv *v);
+/* The weight packed, for forward, as above. */
+int cni_conv_direct_prepare(const cni_conv *v, cn_prepared *made);
 
 #endif

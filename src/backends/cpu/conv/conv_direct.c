@@ -35,6 +35,7 @@ typedef struct product {
   int64_t groups, m, depth; /* rows of weights per group */
   int64_t panel;            /* rows of a panel, at most ker->mr */
   char *a;                  /* packed weights: groups x panels x depth x panel */
+  const char *prepared;     /* them, from an earlier call; NULL: none */
   int64_t *offset;          /* depth: into the planes */
   int64_t *from;            /* depth: into a row of the weights */
   int64_t base, ny, nx;     /* first window's place; results per image */
@@ -156,12 +157,13 @@ static void product_range(int64_t begin, int64_t end, void *payload)
   cni_scratch_free(room, bytes);
 }
 
+static size_t weight_bytes(const product *p) { return (size_t)(p->groups * p->m * p->depth) * p->ker->size; }
+
 /* Weights and tables of one product; the rest is filled in by the caller. 0 or CN_ERR_MEMORY. */
 static int product_begin(product *p)
 {
-  size_t a = (size_t)(p->groups * p->m * p->depth) * p->ker->size;
   p->panel = cni_parts(p->m, cni_parts(p->m, p->ker->mr));
-  p->a = cni_scratch_alloc(a);
+  p->a = p->prepared ? (char *)(uintptr_t)p->prepared /* read only */ : cni_scratch_alloc(weight_bytes(p));
   p->offset = cni_scratch_alloc((size_t)p->depth * sizeof *p->offset);
   p->from = cni_scratch_alloc((size_t)p->depth * sizeof *p->from);
   return p->a && p->offset && p->from ? CN_OK : CN_ERR_MEMORY;
@@ -169,7 +171,7 @@ static int product_begin(product *p)
 
 static void product_end(product *p)
 {
-  cni_scratch_free(p->a, (size_t)(p->groups * p->m * p->depth) * p->ker->size);
+  if (!p->prepared) cni_scratch_free(p->a, weight_bytes(p));
   cni_scratch_free(p->offset, (size_t)p->depth * sizeof *p->offset);
   cni_scratch_free(p->from, (size_t)p->depth * sizeof *p->from);
 }
@@ -273,39 +275,52 @@ static int run_all(cni_conv_planes *f, product *p, int64_t count)
   return cn_err();
 }
 
+/* The product, but for places in planes. */
+static product product_of(const cni_conv *v, const cni_conv_kernels *ker)
+{
+  const int64_t *ws = v->weight.strides, *ys = v->y.strides, kg = v->k / v->groups;
+  return (product){.ker = ker,
+                   .groups = v->groups,
+                   .m = kg,
+                   .depth = v->c / v->groups * v->kh * v->kw,
+                   .prepared = v->prepared,
+                   .ny = v->oh,
+                   .nx = v->ow,
+                   .weight = v->weight.data,
+                   .weight_group = kg * ws[0],
+                   .weight_row = ws[0],
+                   .dst = v->y.data,
+                   .dst_image = ys[0],
+                   .dst_row = ys[1],
+                   .dst_y = ys[2],
+                   .dst_x = ys[3],
+                   .bias = v->bias};
+}
+
+/* Where the elements of a row of weights lie, and, where there are planes, what they meet. */
+static void find_taps(product *p, const cni_conv *v)
+{
+  const int64_t *ws = v->weight.strides;
+  int64_t r = 0;
+  for (int64_t c = 0; c < v->c / v->groups; c++)
+    for (int64_t i = 0; i < v->kh; i++)
+      for (int64_t j = 0; j < v->kw; j++, r++) {
+        p->from[r] = c * ws[1] + i * ws[2] + j * ws[3];
+        if (p->f) p->offset[r] = c * p->f->channel + cni_conv_tap(p->f, i, j);
+      }
+}
+
 static int forward(const cni_conv *v, const cni_conv_kernels *ker)
 {
   cni_conv_planes f;
-  int64_t cg = v->c / v->groups, kg = v->k / v->groups;
   int status = cni_conv_planes_begin(&f, v, &v->x, cni_conv_fit_of(v, ker->lanes));
   if (status) return status;
-  const int64_t *ws = v->weight.strides, *ys = v->y.strides;
-  product p = {.ker = ker,
-               .f = &f,
-               .groups = v->groups,
-               .m = kg,
-               .depth = cg * v->kh * v->kw,
-               .ny = v->oh,
-               .nx = v->ow,
-               .weight = v->weight.data,
-               .weight_group = kg * ws[0],
-               .weight_row = ws[0],
-               .dst = v->y.data,
-               .dst_image = ys[0],
-               .dst_row = ys[1],
-               .dst_y = ys[2],
-               .dst_x = ys[3],
-               .bias = v->bias};
+  product p = product_of(v, ker);
+  p.f = &f;
   status = product_begin(&p);
   if (!status) {
-    int64_t r = 0;
-    for (int64_t c = 0; c < cg; c++)
-      for (int64_t i = 0; i < v->kh; i++)
-        for (int64_t j = 0; j < v->kw; j++, r++) {
-          p.offset[r] = c * f.channel + cni_conv_tap(&f, i, j);
-          p.from[r] = c * ws[1] + i * ws[2] + j * ws[3];
-        }
-    pack(&p, 1);
+    find_taps(&p, v);
+    if (!p.prepared) pack(&p, 1);
     cut(&p);
     status = run_all(&f, &p, 1);
   }
@@ -457,5 +472,23 @@ int cni_conv_direct(const cni_conv *given)
   cni_scratch_free(weight_room, weight_bytes);
   cni_scratch_free(out_room, out_bytes);
   cni_scratch_free(bias_room, bias_bytes);
+  return status;
+}
+
+/* Weights are packed in no time beside products with many pixels. */
+int cni_conv_direct_prepare(const cni_conv *v, cn_prepared *made)
+{
+  enum { MANY_PIXELS = 1024 };
+  product p = product_of(v, cni_conv_kernels_of(v->dtype));
+  if ((v->dtype != CN_F32 && v->dtype != CN_F64) || v->n * v->oh * v->ow >= MANY_PIXELS) return CN_OK;
+  made->bytes = weight_bytes(&p);
+  p.prepared = made->memory;
+  if (!p.prepared) return CN_OK;
+  int status = product_begin(&p);
+  if (!status) {
+    find_taps(&p, v);
+    pack(&p, 1);
+  }
+  product_end(&p);
   return status;
 }
