@@ -1,6 +1,6 @@
-/* test_fast_conv.c: 3 x 3 convolutions of graphs whose results may be rounded otherwise (cn_graph_join): by Winograd's
- * large tiles, near a sum in float64, the same on any number of threads, and infinities where they belong. Those of other
- * graphs are eager's to the bit. */
+/* test_fast_conv.c: convolutions of graphs. 3 x 3 of those whose results may be rounded otherwise (cn_graph_join): by
+ * Winograd's large tiles, near a sum in float64, the same on any number of threads, and infinities where they belong.
+ * Others are eager's to the bit, with what kernels keep of weights (panels, rows laid apart) and without. */
 #include <cairn/cairn.h>
 #include <cairn/ext/graph.h>
 #include <cairn/ext/system.h>
@@ -10,14 +10,17 @@
 #include "tensors.h"
 
 typedef struct shape {
-  int64_t n, c, k, h, w, padding[2];
+  int64_t window, n, c, k, h, w, padding[2];
   bool large; /* are there tiles enough? */
 } shape;
 
 static const shape shapes[] = {
-  {1, 32, 32, 56, 56, {1, 1}, true},  {2, 16, 24, 33, 47, {1, 1}, true}, {1, 64, 40, 30, 62, {0, 2}, true},
-  {3, 24, 16, 17, 90, {2, 0}, true},  {1, 128, 8, 40, 161, {1, 1}, false}, {1, 32, 32, 8, 8, {1, 1}, false},
-  {8, 48, 64, 14, 14, {1, 1}, true},
+  {3, 1, 32, 32, 56, 56, {1, 1}, true},    {3, 2, 16, 24, 33, 47, {1, 1}, true},  {3, 1, 64, 40, 30, 62, {0, 2}, true},
+  {3, 3, 24, 16, 17, 90, {2, 0}, true},    {3, 1, 128, 8, 40, 161, {1, 1}, false}, {3, 1, 32, 32, 8, 8, {1, 1}, false},
+  {3, 8, 48, 64, 14, 14, {1, 1}, true},    {3, 1, 3, 5, 6, 7, {1, 1}, false},     {3, 1, 512, 64, 4, 4, {1, 1}, false},
+  {1, 1, 1024, 300, 14, 14, {0, 0}, false}, {1, 1, 2048, 96, 7, 7, {0, 0}, false}, {1, 1, 24, 144, 56, 55, {0, 0}, false},
+  {1, 2, 512, 24, 9, 9, {0, 0}, false},    {1, 1, 40, 8, 1, 1, {0, 0}, false},    {1, 1, 1500, 33, 3, 5, {0, 0}, false},
+  {5, 1, 7, 258, 5, 40, {0, 0}, false},
 };
 
 static cn_tensor *weights[2]; /* weight and bias: states of the graphs */
@@ -49,7 +52,7 @@ static cn_tensor *run(const shape *s, cn_tensor *x, bool fast)
 static cn_tensor *begin(const shape *s)
 {
   cn_seed(3);
-  weights[0] = cn_randn(CN_SHAPE(s->k, s->c, 3, 3));
+  weights[0] = cn_randn(CN_SHAPE(s->k, s->c, s->window, s->window));
   weights[1] = cn_randn(CN_SHAPE(s->k));
   return cn_randn(CN_SHAPE(s->n, s->c, s->h, s->w));
 }

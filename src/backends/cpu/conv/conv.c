@@ -263,32 +263,30 @@ LIBRARY(input, CNI_CONV_INPUT)
 LIBRARY(weight, CNI_CONV_WEIGHT)
 
 /* What is made of a weight once. */
-static int prepare_winograd(const cn_call *c, cn_prepared *made)
-{
-  cni_conv v = read_call(c, CNI_CONV_FORWARD);
-  made->of = 1u << 1;
-  return cni_conv_winograd_prepare(&v, made);
-}
-static int prepare_direct(const cn_call *c, cn_prepared *made)
-{
-  cni_conv v = read_call(c, CNI_CONV_FORWARD);
-  made->of = 1u << 1;
-  return cni_conv_direct_prepare(&v, made);
-}
+#define PREPARE(name)                                                                                                \
+  static int prepare_##name(const cn_call *c, cn_prepared *made)                                                       \
+  {                                                                                                                    \
+    cni_conv v = read_call(c, CNI_CONV_FORWARD);                                                                       \
+    made->of = 1u << 1;                                                                                                \
+    return cni_conv_##name##_prepare(&v, made);                                                                        \
+  }
+PREPARE(winograd)
+PREPARE(gemm)
+PREPARE(direct)
 
 #define ROW(op, name, kind, prepare) {op, #name, name##_##kind, can_##name##_##kind, prepare, CN_KERNEL_NEAR}
-#define ROWS(op, kind, prepare, prepare_panels)                                                                      \
-  ROW(op, winograd, kind, prepare), ROW(op, winograd_1d, kind, NULL), ROW(op, gemm, kind, NULL),                     \
-      ROW(op, im2col, kind, NULL), ROW(op, depthwise, kind, NULL), ROW(op, onednn, kind, NULL),                      \
-      ROW(op, direct, kind, prepare_panels), {op, "reference", reference_##kind}
+#define ROWS(op, kind, winograd_too, gemm_too, direct_too)                                                           \
+  ROW(op, winograd, kind, winograd_too), ROW(op, winograd_1d, kind, NULL), ROW(op, gemm, kind, gemm_too),              \
+      ROW(op, im2col, kind, NULL), ROW(op, depthwise, kind, NULL), ROW(op, onednn, kind, NULL),                        \
+      ROW(op, direct, kind, direct_too), {op, "reference", reference_##kind}
 
 const cn_kernel cni_cpu_conv_kernels[] = {
 #if defined(__x86_64__)
     ROW("conv2d", tiles, forward, prepare_tiles),
     ROW("conv2d_grad_input", tiles, input, NULL),
 #endif
-    ROWS("conv2d", forward, prepare_winograd, prepare_direct),
-    ROWS("conv2d_grad_input", input, NULL, NULL),
-    ROWS("conv2d_grad_weight", weight, NULL, NULL),
+    ROWS("conv2d", forward, prepare_winograd, prepare_gemm, prepare_direct),
+    ROWS("conv2d_grad_input", input, NULL, NULL, NULL),
+    ROWS("conv2d_grad_weight", weight, NULL, NULL, NULL),
     {NULL, NULL, NULL},
 };

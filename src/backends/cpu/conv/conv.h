@@ -57,6 +57,8 @@ int cni_conv_winograd_1d(const cni_conv *v);
 /* conv_gemm.c: windows of one pixel, large weights over few pixels. */
 const char *cni_conv_gemm_against(const cni_conv *v);
 int cni_conv_gemm(const cni_conv *v);
+/* The weight in other rows, for forward, as above. */
+int cni_conv_gemm_prepare(const cni_conv *v, cn_prepared *made);
 /* conv_im2col.c: forward, at strides above 1 or over few channels. */
 const char *cni_conv_im2col_against(const cni_conv *v);
 int cni_conv_im2col(const cni_conv *v);

@@ -90,6 +90,34 @@ static void pixels_free(pixels *m) { cni_scratch_free(m->room, m->bytes); }
 
 static int product(const cni_gemm *g, int dtype) { return dtype == CN_F64 ? cni_gemm_f64(g) : cni_gemm_f32(g); }
 
+/* Does the product add the bias, or is it in y before? */
+static bool adds_bias(const cni_conv *v)
+{
+  return v->bias && v->kind == CNI_CONV_FORWARD && (v->bias->strides[0] == 1 || v->k == 1);
+}
+
+static void add_bias(cni_gemm *g, const cni_conv *v)
+{
+  if (!adds_bias(v)) return;
+  g->bias = v->bias->data;
+  g->beta = 0;
+}
+
+/* Rows of weights that lie a multiple of a page apart meet in a few lines of the first-level cache: prepared ones, a
+ * copy, lie kindly. */
+static int64_t apart_row(const cni_conv *v)
+{
+  const int64_t taps = v->kh * v->kw, depth = v->c * taps;
+  bool dense = v->weight.strides[0] == depth && v->weight.strides[1] == taps;
+  return dense ? cni_gemm_apart_row(depth, v->dtype == CN_F64) : 0;
+}
+
+static void lay_apart(cni_gemm *g, const cni_conv *v)
+{
+  g->apart = v->prepared;
+  g->apart_row = apart_row(v);
+}
+
 /* The bias in every pixel of y. */
 static void put_bias(const cni_conv *v)
 {
@@ -116,9 +144,13 @@ static cni_conv_tensor seen(const cni_conv *v)
 static cni_gemm one_image(const cni_conv *v, const pixels *x, const pixels *y)
 {
   const int64_t *w = v->weight.strides, p = v->oh * v->ow;
-  if (v->kind == CNI_CONV_FORWARD)
-    return (cni_gemm){v->k,   p,      v->c,    v->weight.data, w[0],   w[1], x->data,
-                      x->row, x->col, y->data, y->row,         y->col, 1,    v->bias ? 1 : 0};
+  if (v->kind == CNI_CONV_FORWARD) {
+    cni_gemm g = {v->k,   p,      v->c,    v->weight.data, w[0],   w[1], x->data,
+                  x->row, x->col, y->data, y->row,         y->col, 1,    v->bias ? 1 : 0};
+    add_bias(&g, v);
+    lay_apart(&g, v);
+    return g;
+  }
   if (v->kind == CNI_CONV_INPUT)
     return (cni_gemm){v->c,   p,      v->k,    v->weight.data, w[1],   w[0], y->data,
                       y->row, y->col, x->data, x->row,         x->col, 1,    0};
@@ -209,7 +241,7 @@ static int pointwise(const cni_conv *v)
     if (!status && !shorts && even(&t)) in_place(&x, &t);
     else if (!status) status = side_by_side(&x, &t, v->dtype, !x_out);
   }
-  if (!status && v->bias) {
+  if (!status && v->bias && !adds_bias(v)) {
     put_bias(v);
     if (y.room) {
       cn_desc to = beside(&y, v->dtype), from = cni_conv_desc(&v->y, v->dtype);
@@ -336,14 +368,17 @@ static int by_columns(const cni_conv *v)
   pixels y = {0};
   int status = CN_OK;
   if (!(s.data = cni_scratch_alloc(bytes))) return CN_ERR_MEMORY;
-  if (v->bias) put_bias(v);
+  const bool before = v->bias && !adds_bias(v);
+  if (before) put_bias(v);
   if (v->n == 1 && even(&v->y)) in_place(&y, &v->y);
-  else status = side_by_side(&y, &v->y, v->dtype, v->kind != CNI_CONV_FORWARD || v->bias);
+  else status = side_by_side(&y, &v->y, v->dtype, v->kind != CNI_CONV_FORWARD || before);
   int64_t grain = cni_grain((double)depth * (double)s.pixels, v->c, GRAIN_COPY);
   if (!status && v->kind == CNI_CONV_FORWARD) {
     cni_parallel_for(v->c, grain, cni_conv_im2col_can(v) ? take_range : fill_range, &s);
     cni_gemm g = {v->k,  v->n * p, depth, v->weight.data, v->weight.strides[0], 1, s.data, s.pixels, 1, y.data,
                   y.row, y.col,    1,     v->bias ? 1 : 0};
+    add_bias(&g, v);
+    lay_apart(&g, v);
     status = product(&g, v->dtype);
     if (!status) copy_back(&y, v->dtype);
   } else if (!status) {
@@ -456,4 +491,13 @@ int cni_conv_gemm(const cni_conv *v)
 {
   if (one_pixel(v)) return pointwise(v);
   return worth_weight_columns(v) ? weight_by_columns(v) : by_columns(v);
+}
+
+int cni_conv_gemm_prepare(const cni_conv *v, cn_prepared *made)
+{
+  const size_t size = cni_dtype_size(v->dtype), depth = (size_t)(v->c * v->kh * v->kw), row = (size_t)apart_row(v);
+  made->bytes = (size_t)v->k * row * size;
+  for (int64_t k = 0; made->memory && k < v->k; k++)
+    memcpy((char *)made->memory + (size_t)k * row * size, v->weight.data + (size_t)k * depth * size, depth * size);
+  return CN_OK;
 }

@@ -58,6 +58,17 @@ static void scale_only(const cni_gemm *g, bool f64)
     }
 }
 
+/* C = a number of each row. */
+static void put_bias(const cni_gemm *g, bool f64)
+{
+  for (int64_t i = 0; i < g->m; i++)
+    for (int64_t j = 0; j < g->n; j++) {
+      int64_t at = i * g->c_row + j * g->c_col;
+      if (f64) ((double *)g->c)[at] = ((const double *)g->bias)[i];
+      else ((float *)g->c)[at] = ((const float *)g->bias)[i];
+    }
+}
+
 /* ---- kernels that need no preparation: parallel over columns or rows of C ---- */
 
 typedef struct simple_job {
@@ -96,6 +107,7 @@ static void direct_range(int64_t begin, int64_t end, void *payload)
     g.m = least(job->rows, g.m - i);
     g.a = (const char *)g.a + i * g.a_row * size;
     g.c = (char *)g.c + i * g.c_row * size;
+    if (g.bias) g.bias = (const char *)g.bias + i * size;
     job->ker->direct(&g, j * nr, least((j + some) * nr, g.n));
     begin += some;
   }
@@ -208,9 +220,33 @@ static way way_of(const cni_gemm *g, const cni_gemm_kernels *ker)
   return fits_direct(g, ker, work_of(g)) ? DIRECT : BLOCKED;
 }
 
+/* Where tiles do not add the bias, C begins with it: the same sums. */
+static cni_gemm without_bias(const cni_gemm *given, bool f64)
+{
+  cni_gemm g = *given;
+  put_bias(&g, f64);
+  g.bias = NULL;
+  g.beta = 1;
+  return g;
+}
+
+static bool by_library(const cni_gemm *g, bool f64)
+{
+  return work_of(g) > CNI_SMALL_PRODUCT && !cni_blas_against(g, f64);
+}
+
 static int product(const cni_gemm *given, bool f64)
 {
   if (given->m <= 0 || given->n <= 0) return CN_OK;
+  if (given->bias) {
+    cni_gemm g = *given;
+    normalise(&g);
+    way how = g.k > 0 && g.bias && !by_library(&g, f64) ? way_of(&g, kernels_of(f64)) : FLAT;
+    if (how != DIRECT && how != BLOCKED) {
+      g = without_bias(given, f64);
+      return product(&g, f64);
+    }
+  }
   if (given->k <= 0) {
     scale_only(given, f64);
     return CN_OK;
@@ -249,6 +285,15 @@ size_t cni_gemm_packed_bytes(const cni_gemm *given, bool f64, int64_t *depth)
 void cni_gemm_pack(const cni_gemm *g, bool f64, int64_t depth, void *to)
 {
   cni_gemm_pack_b(g, kernels_of(f64), depth, to);
+}
+
+int64_t cni_gemm_apart_row(int64_t a_row, bool f64)
+{
+  enum { LINE = 64 };
+  const cni_gemm_kernels *ker = kernels_of(f64);
+  const int64_t bytes = a_row * (int64_t)ker->size;
+  if (ker->mc || !cni_rows_collide(bytes, ker->mr)) return 0;
+  return (parts(bytes, LINE) | 1) * LINE / (int64_t)ker->size;
 }
 
 /* ---- batches ---- */

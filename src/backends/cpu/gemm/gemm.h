@@ -30,6 +30,9 @@ typedef struct cni_gemm {
   enum cni_blas by; /* who does it: 0, the best here */
   const void *packed;   /* what cni_gemm_pack made of this b; NULL: nothing */
   int64_t packed_depth; /* ... and for which blocks of k */
+  const void *bias;     /* (m), side by side: a number of each row that is added instead of beta * C; NULL: none */
+  const void *apart;    /* this a once more, whose rows lie so that they do not collide in caches, or NULL */
+  int64_t apart_row;
 } cni_gemm;
 
 /* 0, or CN_ERR_MEMORY with the error set. k = 0 gives beta * C; m or n = 0 does nothing. Zeros are never
@@ -42,6 +45,10 @@ int cni_gemm_f64(const cni_gemm *g);
  * cannot. pack fills them. Products are the same to the bit with it and without. */
 size_t cni_gemm_packed_bytes(const cni_gemm *g, bool f64, int64_t *depth);
 void cni_gemm_pack(const cni_gemm *g, bool f64, int64_t depth, void *to);
+
+/* For an A of rows side by side that is used in many products: where its rows would collide, and kernels do not pack it,
+ * elements from row to row of a copy that does not (cni_gemm.apart); else 0. */
+int64_t cni_gemm_apart_row(int64_t a_row, bool f64);
 
 /* `batch` products whose operands lie a_step, b_step, c_step elements apart. dtype: CN_F32 or CN_F64. Runs
  * whole products in parallel when there are enough of them, else each product by itself. */

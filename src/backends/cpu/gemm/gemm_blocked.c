@@ -151,13 +151,14 @@ static void run_panel(const block_job *job, const char *rows, int64_t i, int64_t
                     .depth = job->depth,
                     .alpha = g->alpha,
                     .beta = job->first_k ? 1 : g->beta};
+  if (g->bias && !job->first_k) r.bias = (const char *)g->bias + i * size;
   if (job->form == A_PANELS) {
     r.a = job->a + i * job->a_pitch * size;
     r.a_row = 1;
     r.a_col = r.rows;
   } else if (job->form == A_IN_PLACE) {
-    r.a = (const char *)g->a + (job->first_k + i * g->a_row) * size;
-    r.a_row = g->a_row;
+    r.a_row = job->a_pitch;
+    r.a = (const char *)(g->apart ? g->apart : g->a) + (job->first_k + i * r.a_row) * size;
   }
   job->ker->run(&r);
 }
@@ -208,11 +209,13 @@ static void tile_range(int64_t begin, int64_t end, void *payload)
   cni_scratch_free(rows, bytes);
 }
 
-/* Rows that collide are copied for every block of columns, or packed once where kernels have a use for that. */
+/* Rows that collide are copied for every block of columns, unless they lie apart once more, or packed once where kernels
+ * have a use for that. */
 static a_form a_form_of(const cni_gemm *g, const cni_gemm_kernels *ker)
 {
   if (g->a_col != 1) return A_PANELS;
   if (!cni_rows_collide(g->a_row * (int64_t)ker->size, ker->mr)) return A_IN_PLACE;
+  if (!ker->mc && g->apart) return A_IN_PLACE;
   return ker->mc ? A_PANELS : A_ROWS;
 }
 
@@ -257,6 +260,7 @@ static int prepare(block_job *job, size_t *bytes)
   job->nc = item_columns(job);
   job->block_panels = block_panels(job);
   job->a_pitch = job->form == A_ROWS ? (parts(depth, line) | 1) * line : depth;
+  if (job->form == A_IN_PLACE) job->a_pitch = g->apart ? g->apart_row : g->a_row;
   job->packed = g->packed && g->packed_depth == depth;
   size_t each;
   if ((!job->packed &&
