@@ -28,6 +28,7 @@ typedef struct cni_gvalue {
   int32_t index;   /* which input, state or scalar; RESULT: which result of the node */
   int32_t node;    /* RESULT: its maker */
   bool weak;       /* SCALAR, INPUT: a number that does not raise types */
+  bool lent;       /* INPUT of a graph that a node holds: a weight of the graph around it, in every run (plan.c) */
   double number;   /* SCALAR: its value (float types), ... */
   int64_t integer; /* ... (other types) */
   int64_t shape[CN_MAX_DIMS]; /* as traced */

@@ -285,6 +285,32 @@ static int allocate(cni_plan *p, const cn_graph *g)
   return p->specs ? CN_OK : CN_ERR_MEMORY;
 }
 
+/* Does the value stay as it is from run to run, as long as nobody outside writes to it? */
+static bool is_weight(const cn_graph *g, const cni_gvalue *v)
+{
+  return v->kind == CNI_VALUE_CONST || (v->kind == CNI_VALUE_STATE && g->states[v->index].final < 0) || v->lent;
+}
+
+/* Is it handed to the graph that a node holds as it lies in memory? A copy is another tensor in each run. */
+static bool is_handed_on(const cn_desc *d, const cni_gvalue *to)
+{
+  return to->has_strides ? cni_in_order(d, to->strides) : cni_is_contiguous(d->ndim, d->shape, d->strides);
+}
+
+/* Which inputs of a node's graphs are weights: operands alone, as what goes round a loop is another in each step. */
+static void lend_weights(const cni_plan *p, const cn_graph *g, size_t node)
+{
+  const cni_gnode *n = &g->nodes[node];
+  cni_control c;
+  cni_control_read(&c, n, p->args[node]);
+  for (int k = 0; k < n->nsubs; k++)
+    for (int i = c.ncarried + c.nxs; i < c.ncarried + c.nxs + c.noperands; i++) {
+      cni_gvalue *to = &n->subs[k]->values[n->subs[k]->inputs[i]];
+      int v = n->in[c.first + i];
+      to->lent = v >= 0 && is_weight(g, &g->values[v]) && is_handed_on(&p->values[v].handle->d, to);
+    }
+}
+
 /* Plans of the graphs that nodes hold. */
 static int plan_nested(cni_plan *p, const cn_graph *g)
 {
@@ -297,6 +323,7 @@ static int plan_nested(cni_plan *p, const cn_graph *g)
     if (!g->nodes[i].nsubs) continue;
     cni_nested *nested = &p->nested[count++];
     nested->node = (int)i;
+    lend_weights(p, g, i);
     for (int k = 0; k < g->nodes[i].nsubs; k++)
       if (!(nested->subs[k] = cni_plan_sub(g->nodes[i].subs[k]))) return cn_err();
   }
@@ -352,8 +379,7 @@ static void find_weights(cni_plan *p, const cn_graph *g)
     const cni_gnode *n = &g->nodes[i];
     for (int k = 0; k < n->nin && k < 32; k++) {
       const cni_gvalue *root = n->in[k] < 0 ? NULL : &g->values[p->values[n->in[k]].root];
-      bool weight = root && (root->kind == CNI_VALUE_CONST ||
-                             (root->kind == CNI_VALUE_STATE && g->states[root->index].final < 0));
+      bool weight = root && is_weight(g, root);
       if (weight && root->device == CN_CPU && g->values[n->out[0]].device == CN_CPU) p->stays[i] |= 1u << k;
     }
     p->weighted |= p->stays[i] != 0;

@@ -254,13 +254,58 @@ static void test_memory(void **state)
   cn_scope_end(s);
 }
 
+/* ---- branches ---- */
+
+static int doubled(cn_tensor **out, size_t *n, cn_tensor *const *in, size_t nin, void *payload)
+{
+  cn_tensor *y;
+  (void)nin;
+  if (forward(&y, in, payload)) return cn_err();
+  out[0] = cn_mul(y, cn_num(2));
+  *n = 1;
+  return cn_err();
+}
+static int plain(cn_tensor **out, size_t *n, cn_tensor *const *in, size_t nin, void *payload)
+{
+  (void)nin;
+  *n = 1;
+  return forward(out, in, payload);
+}
+
+static int by_sign(cn_tensor **out, cn_tensor *const *in, void *payload)
+{
+  size_t n = 1;
+  cn_tensor *positive = cn_gt(cn_sum(in[0]), cn_num(0));
+  return cn_cond(out, &n, positive, in, 1, doubled, plain, payload);
+}
+
+/* What lies in branches is kept as well, for each of them by itself, and writes are seen. */
+static void test_branches(void **state)
+{
+  (void)state;
+  cn_scope *s = cn_scope_begin();
+  cn_seed(5);
+  layer l = {cn_randn(CN_SHAPE(24, 6, 3, 3)), cn_randn(CN_SHAPE(24)), 1};
+  cn_tensor *x[] = {cn_rand(CN_SHAPE(1, 6, 9, 9)), cn_neg(cn_rand(CN_SHAPE(1, 6, 9, 9)))};
+  cn_graph *g = traced(by_sign, 1, x[0], &l);
+  size_t before = cni_prepared_made();
+  for (size_t write = 0; write < 3; write++) {
+    for (int run = 0; run < 6; run++) runs_equal(g, by_sign, 1, x[run / 3], &l, "a branch");
+    assert_int_equal(cni_prepared_made() - before, 2 * (write + 1));
+    cn_add_(l.weight, cn_num(1));
+    for (int run = 0; run < 2; run++) runs_equal(g, by_sign, 1, x[run], &l, "a branch, written");
+  }
+  cn_graph_free(g);
+  cn_scope_end(s);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup(test_linear, clear_errors),       cmocka_unit_test_setup(test_conv, clear_errors),
     cmocka_unit_test_setup(test_overflow, clear_errors),     cmocka_unit_test_setup(test_one_for_all, clear_errors),
     cmocka_unit_test_setup(test_writes_are_seen, clear_errors), cmocka_unit_test_setup(test_training, clear_errors),
-    cmocka_unit_test_setup(test_memory, clear_errors),
+    cmocka_unit_test_setup(test_memory, clear_errors),       cmocka_unit_test_setup(test_branches, clear_errors),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
