@@ -15,7 +15,7 @@
 #include "graph/setting.h"
 #include "graph/whole.h"
 
-enum { MOST_PROGRAMS = 64, MOST_ALIKE = 8 };
+enum { MOST_PROGRAMS = 64, MOST_ALIKE = 8, MOST_BY_VALUE = 16 };
 
 struct cn_compiled {
   cn_compile_fn fn;
@@ -24,7 +24,8 @@ struct cn_compiled {
   pthread_mutex_t lock;
   cni_executable *programs; /* the newest first */
   size_t nprograms;
-  _Atomic int by_value; /* what among the inputs is part of programs: LEAVES, NUMBERS (cni_by_value) */
+  _Atomic int by_value; /* what among the inputs is part of programs: LEAVES, NUMBERS, VALUES (cni_by_value) */
+  _Atomic int nvalues;  /* programs that were made for some value alone */
   _Atomic bool warned;
   _Atomic size_t counts[5];
 };
@@ -145,17 +146,18 @@ static void say_made(cn_compiled *c, const cni_executable *p, const char *why)
           cni_executable_groups(p), *why ? ", compiled again: " : "", why);
 }
 
-enum { LEAVES = 1, NUMBERS = 2 };
+enum { LEAVES = 1, NUMBERS = 2, VALUES = 4 };
 
 static cni_by_value by_value(const cn_compiled *c)
 {
   int bits = atomic_load(&c->by_value);
-  return (cni_by_value){(bits & LEAVES) != 0, (bits & NUMBERS) != 0};
+  return (cni_by_value){(bits & LEAVES) != 0, (bits & NUMBERS) != 0, (bits & VALUES) != 0};
 }
 
 static int read_again(cn_compiled *c, const cn_compile_call *call, cn_key *key, const cni_by_value *known)
 {
-  atomic_store(&c->by_value, (known->leaves ? LEAVES : 0) | (known->numbers ? NUMBERS : 0));
+  atomic_store(&c->by_value,
+               (known->leaves ? LEAVES : 0) | (known->numbers ? NUMBERS : 0) | (known->values ? VALUES : 0));
   cni_key_free(key);
   return cni_key_read(key, call, &c->opts, known, true);
 }
@@ -172,8 +174,10 @@ static cni_executable *capture(cn_compiled *c, const cn_compile_call *call, cn_k
     if (read_again(c, call, key, &known)) return NULL;
     p = cni_executable_new(c->fn, call, &notes, c->opts.fast, &known, &retry);
   }
-  bool in_vain = p && p->why_eager && known.numbers && !first.numbers; /* it was not the numbers */
+  bool more = (known.numbers && !first.numbers) || (known.values && !first.values);
+  bool in_vain = p && p->why_eager && more; /* it was not the numbers */
   known.numbers = first.numbers;
+  known.values = first.values;
   if (!in_vain || !read_again(c, call, key, &known)) return p;
   cni_executable_release(p);
   return NULL;
@@ -197,6 +201,7 @@ static cni_executable *make(cn_compiled *c, const cn_compile_call *call, cn_key 
   if (!p) return NULL;
   p->key = *key;
   *key = (cn_key){NULL};
+  atomic_fetch_add(&c->nvalues, by_value(c).values);
   count(c, EXECUTABLES, p->forward != NULL);
   count(c, RECOMPILES, p->forward && *why);
   count(c, GROUPS, cni_executable_groups(p));
@@ -206,10 +211,11 @@ static cni_executable *make(cn_compiled *c, const cn_compile_call *call, cn_key 
 }
 
 /* Stands for a program that would be made anew for every call. */
-static cni_executable *given_up(cn_key *key)
+static cni_executable *given_up(cn_key *key, bool values)
 {
   cni_executable *p = cni_executable_refused(
-    CN_ERR_CAPTURE, "tensors outside, settings of an optimiser, or gradients of leaves are others in every call: clear "
+    CN_ERR_CAPTURE,
+    values ? "integers among its inputs, of which it depends on the values, are others in every call" : "tensors outside, settings of an optimiser, or gradients of leaves are others in every call: clear "
                     "gradients inside, at the beginning or the end; schedules may change rates, which are tensors, but "
                     "not momenta");
   if (!p) return NULL;
@@ -234,7 +240,8 @@ static cni_executable *program_for(cn_compiled *c, const cn_compile_call *call)
     if (cni_key_read(&key, call, &c->opts, &known, true)) return NULL;
     p = find(c, &key, why, sizeof why, &alike);
   }
-  if (!p && alike >= MOST_ALIKE) p = given_up(&key);
+  bool many = known.values && atomic_load(&c->nvalues) >= MOST_BY_VALUE;
+  if (!p && (many || alike >= MOST_ALIKE)) p = given_up(&key, many);
   else if (p && p->why_eager && !atomic_exchange(&p->tried_again, true)) {
     cni_executable_release(p);
     p = make(c, call, &key, why);

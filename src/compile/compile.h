@@ -32,7 +32,9 @@ struct cn_key {
 typedef struct cni_by_value {
   bool leaves;  /* that require gradients: the function leaves gradients in them */
   bool numbers; /* floats that are weak: the function reads them */
+  bool values;  /* integers of one element in host memory: it cannot be captured for all of theirs */
 } cni_by_value;
+bool cni_is_by_value(const cn_tensor *t); /* such an integer? */
 /* named: with what messages need, to be kept; most calls only look for their program. */
 int cni_key_read(cn_key *key, const cn_compile_call *call, const cn_compile_opts *opts, const cni_by_value *known,
                  bool named);

@@ -150,6 +150,7 @@ static bool is_free_number(const cn_tensor *t) { return t && t->d.weak && t->d.d
 static bool is_outside(const capturing *c, cn_tensor *t)
 {
   if (!t || t->d.weak) return !is_free_number(t) || c->known.numbers;
+  if (c->known.values && cni_is_by_value(t)) return true;
   return c->known.leaves && cn_needs_grad(t) && cn_is_leaf(t);
 }
 
@@ -179,6 +180,16 @@ static int check_histories(const capturing *c, const cn_compile_call *call)
   return CN_OK;
 }
 
+/* What stands for an input whose value is part of the program: nobody outside can write to it. The scope's. */
+static cn_tensor *begin_value(capturing *c, cn_tensor *t)
+{
+  void *paused = cn_trace_pause();
+  cn_tensor *own = cn_clone(t);
+  cn_trace_resume(paused);
+  if (own) c->cap.values[c->cap.nvalues++] = own;
+  return own;
+}
+
 static int begin_inputs(capturing *c, const cn_compile_call *call)
 {
   cni_executable *p = c->p;
@@ -188,6 +199,8 @@ static int begin_inputs(capturing *c, const cn_compile_call *call)
   int status = p->inputs ? CN_OK : CN_ERR_MEMORY;
   for (size_t i = 0; i < call->ninputs && !status; i++) {
     c->handles[i] = call->inputs[i];
+    bool value = c->known.values && call->inputs[i] && cni_is_by_value(call->inputs[i]);
+    if (value && !(c->handles[i] = begin_value(c, call->inputs[i]))) status = cn_err();
     if (is_outside(c, call->inputs[i])) continue;
     c->parts[n] = cni_is_part(call->inputs[i]);
     p->inputs[n++] = (int)i;
@@ -359,6 +372,10 @@ static void close_graph(cn_graph *g)
 /* A tensor that the function put somewhere outside would be found there without a value. */
 static cn_graph *finished(const capturing *c, cn_graph *whole)
 {
+  for (size_t i = 0; i < whole->nstates; i++)
+    for (size_t k = 0; k < c->cap.nvalues && whole->states[i].final >= 0; k++)
+      if (whole->states[i].tensor == c->cap.values[k])
+        cni_fail(CN_ERR_CAPTURE, "compile: an input is written to whose value the function depends on");
   if (c->cap.escaped)
     cni_fail(CN_ERR_CAPTURE, "compile: a tensor that the function computes is kept outside of it, in an attribute or a "
                              "list: return it instead");
@@ -372,13 +389,14 @@ static cn_graph *finished(const capturing *c, cn_graph *whole)
 /* The graph of the call; NULL with the error set, or with *retry. */
 static cn_graph *capture_once(capturing *c, cn_compile_fn fn, const cn_compile_call *call, bool *retry)
 {
-  size_t in_bytes = (call->ninputs + 1) * sizeof *c->handles, out_bytes = (call->noutputs + 1) * sizeof(cn_tensor *);
+  size_t in_bytes = 2 * (call->ninputs + 1) * sizeof *c->handles, out_bytes = (call->noutputs + 1) * sizeof(cn_tensor *);
   cn_tensor **outputs = cni_alloc_zero(out_bytes);
   cn_graph *whole = NULL;
   c->handles = outputs ? cni_alloc_zero(in_bytes) : NULL;
   c->parts = c->handles ? cni_alloc_zero(call->ninputs + 1) : NULL;
   if (c->parts && !cni_trace_begin(&c->cap)) {
     c->cap.parts = c->parts;
+    c->cap.values = c->handles + call->ninputs + 1;
     c->cap.counted = c->counted;
     c->call = *call;
     c->call.inputs = c->handles;
@@ -393,6 +411,16 @@ static cn_graph *capture_once(capturing *c, cn_compile_fn fn, const cn_compile_c
   cni_free(c->handles, in_bytes);
   cni_free(outputs, out_bytes);
   return whole;
+}
+
+/* Can a function be captured for the values that integers among its inputs have, and asks for that? */
+static bool values_wanted(const capturing *c, cni_by_value *known, const cn_compile_call *call)
+{
+  bool any = false;
+  for (size_t i = 0; i < call->ninputs; i++) any |= call->inputs[i] && cni_is_by_value(call->inputs[i]);
+  if (!c->cap.wants_values || !any || known->values || cn_err() != CN_ERR_CAPTURE) return false;
+  known->values = true;
+  return true;
 }
 
 static cni_executable *new_executable(const cni_notes *notes)
@@ -574,7 +602,7 @@ cni_executable *cni_executable_new(cn_compile_fn fn, const cn_compile_call *call
     *retry = !known->leaves;
     known->leaves = true;
   }
-  if (!whole && !*retry) *retry = numbers_read(known, call);
+  if (!whole && !*retry) *retry = values_wanted(&c, known, call) || numbers_read(known, call);
   if (!whole) return give_up(c.p, *retry);
   return make_program(c.p, whole, fast) ? give_up(c.p, false) : c.p;
 }

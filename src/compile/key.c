@@ -80,6 +80,13 @@ bool cni_is_part(const cn_tensor *t)
   return t->storage && (t->offset || t->storage->size != (size_t)t->d.numel * cni_dtype_size(t->d.dtype));
 }
 
+bool cni_is_by_value(const cn_tensor *t)
+{
+  const cn_desc *d = &t->d;
+  bool whole = cni_dtype_is_int(d->dtype) || d->dtype == CN_BOOL;
+  return whole && !d->weak && d->numel == 1 && d->device == CN_CPU && d->data;
+}
+
 static void put_input(cn_key *k, const cn_compile_call *call, size_t i, const cni_by_value *known)
 {
   cn_tensor *t = call->inputs[i];
@@ -96,6 +103,11 @@ static void put_input(cn_key *k, const cn_compile_call *call, size_t i, const cn
     begin(k, "the number", n);
     if (d->dtype != CN_F64 || known->numbers) put(k, d->data, d->dtype == CN_BOOL ? 1 : sizeof(int64_t));
     return;
+  }
+  if (known->values && cni_is_by_value(t)) {
+    const void *value = cni_tensor_host(t);
+    begin(k, "the value", n);
+    if (value) put(k, value, cni_dtype_size(d->dtype));
   }
   put_int(k, "what it shares memory with", n, shares_with(call, i));
   bool grad = cn_needs_grad(t), leaf = cn_is_leaf(t);

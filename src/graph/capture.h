@@ -72,6 +72,9 @@ typedef struct cni_capture {
   const bool *parts; /* per input, where whoever captures says so: it is a part of a larger memory; NULL: none is */
   bool escaped;   /* after its end: some are still there, which somebody outside keeps */
   bool hooked;    /* the code hung a hook on a gradient */
+  cn_tensor **values; /* the inputs whose values are part of what is captured; borrowed. NULL: none is */
+  size_t nvalues;
+  bool wants_values; /* the code asks for that */
   size_t writes;  /* to tensors from outside, so far */
   bool leaves_are_inside; /* what reaches leaves is collected by whoever captures: it is nothing that a run assigns */
   bool grad;           /* gradients were on when it began: what switches them off is the program */

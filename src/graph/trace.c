@@ -4,7 +4,7 @@
  * Place in the flow: cn_trace, and compile/, -> cni_trace_begin -> code, under capture.c's mode -> cni_trace_end ->
  * cn_graph. Invariant: outside, everything is as it was before, whether the trace succeeded or not: tensors, gradients
  * of leaves, random numbers. */
-#include <cairn/graph.h>
+#include <cairn/ext/graph.h>
 #include <string.h>
 
 #include "base/dtype.h"
@@ -114,12 +114,19 @@ cn_graph *cni_trace_end(cni_capture *cap, int status)
   return NULL;
 }
 
+/* The whole one, of which this thread may capture a part. */
+static cni_capture *outermost(void)
+{
+  cni_capture *cap = cni_capturing();
+  while (cap && cap->outer) cap = cap->outer;
+  return cap;
+}
+
 /* The first that is said of a tensor holds. What branches and loops depend on, the whole graph does. */
 static int depend(cn_tensor *t, cni_depend_kind kind)
 {
-  cni_capture *cap = cni_capturing();
+  cni_capture *cap = outermost();
   if (!cap) return CN_OK;
-  while (cap->outer) cap = cap->outer;
   cni_gdepends *d = &cap->g->depends;
   for (size_t i = 0; i < d->n; i++)
     if (d->v[i].tensor == t) return CN_OK;
@@ -131,6 +138,20 @@ static int depend(cn_tensor *t, cni_depend_kind kind)
 int cn_trace_depends(cn_tensor *t) { return depend(t, CNI_DEPEND_VERSION); }
 int cn_trace_reads(cn_tensor *number) { return depend(number, CNI_DEPEND_NUMBER); }
 int cn_trace_sets(cn_tensor *number) { return depend(number, CNI_DEPEND_NONE); }
+
+void cn_trace_wants_values(void)
+{
+  cni_capture *cap = outermost();
+  if (cap) cap->wants_values = true;
+}
+
+bool cn_trace_is_value(const cn_tensor *t)
+{
+  const cni_capture *cap = outermost();
+  size_t i = 0;
+  while (cap && i < cap->nvalues && cap->values[i] != t) i++;
+  return cap && i < cap->nvalues;
+}
 
 void *cn_trace_pause(void)
 {

@@ -1,4 +1,5 @@
 /* api.c: cairn/onnx.h: models from files and memory, what they take and give, runs. */
+#include <cairn/ext/graph.h>
 #include <string.h>
 
 #include "run.h"
@@ -163,7 +164,11 @@ static int feed(cni_onnx_frame *f, const cn_onnx *o, const cn_onnx_feed *given)
     return cn_err_set(CN_ERR_DTYPE, "onnx: input '%s' must be of %s, it is of %s", given->name,
                       cn_dtype_name(info.dtype), cn_dtype_name(cn_dtype_of(t)));
   if (t && cn_device_of(t) != CN_CPU) f->track = true;
-  return cni_onnx_feed_slot(f, slot, given->value);
+  if (!t || !cn_trace_is_value(t)) return cni_onnx_feed_slot(f, slot, given->value);
+  cn_onnx_value *v = cni_onnx_value_know(cn_onnx_value_tensor(t), t);
+  int status = v ? cni_onnx_feed_slot(f, slot, v) : cn_err();
+  cn_onnx_value_release(v);
+  return status;
 }
 
 static int complete(const cni_onnx_frame *f, const cn_onnx *o)

@@ -1,5 +1,6 @@
 /* control.c: branches and loops. Where what decides is known they are plain branches and loops; where a graph is
  * captured and it is not, they are those that graphs hold (cairn/control.h). See call.h. */
+#include <cairn/ext/graph.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -42,7 +43,7 @@ static int branch_no(cn_tensor **o, size_t *n, cn_tensor *const *in, size_t nin,
 }
 
 /* A graph has both branches, and one that these sizes never take may be wrong for them: then there is no graph, and the
- * call, run as it is, takes the other one. */
+ * call, run as it is, takes the other one, unless it is a compiled one, which may be captured for the value alone. */
 static int not_both(const cni_onnx_call *c)
 {
   char said[400];
@@ -50,6 +51,7 @@ static int not_both(const cni_onnx_call *c)
     return cn_err();
   snprintf(said, sizeof said, "%s", cn_err_message());
   cn_err_clear();
+  cn_trace_wants_values();
   return cni_onnx_fail(c, CN_ERR_CAPTURE, "capture: its branches cannot both be computed: %s", said);
 }
 
