@@ -12,6 +12,7 @@
 typedef struct shape {
   int64_t window, n, c, k, h, w, padding[2];
   bool large; /* are there tiles enough? */
+  int64_t rows; /* the dilation of rows; 0: 1 */
 } shape;
 
 static const shape shapes[] = {
@@ -20,7 +21,8 @@ static const shape shapes[] = {
   {3, 8, 48, 64, 14, 14, {1, 1}, true},    {3, 1, 3, 5, 6, 7, {1, 1}, false},     {3, 1, 512, 64, 4, 4, {1, 1}, false},
   {1, 1, 1024, 300, 14, 14, {0, 0}, false}, {1, 1, 2048, 96, 7, 7, {0, 0}, false}, {1, 1, 24, 144, 56, 55, {0, 0}, false},
   {1, 2, 512, 24, 9, 9, {0, 0}, false},    {1, 1, 40, 8, 1, 1, {0, 0}, false},    {1, 1, 1500, 33, 3, 5, {0, 0}, false},
-  {5, 1, 7, 258, 5, 40, {0, 0}, false},
+  {5, 1, 7, 258, 5, 40, {0, 0}, false},   {3, 1, 32, 64, 98, 64, {1, 1}, true, 2}, {3, 2, 16, 24, 41, 57, {3, 1}, true, 3},
+  {3, 1, 16, 16, 40, 40, {0, 2}, true, 2}, {3, 1, 24, 16, 9, 70, {4, 1}, false, 4},
 };
 
 static cn_tensor *weights[2]; /* weight and bias: states of the graphs */
@@ -28,7 +30,8 @@ static cn_tensor *weights[2]; /* weight and bias: states of the graphs */
 static int conv(cn_tensor **out, cn_tensor *const *in, void *payload)
 {
   const shape *s = payload;
-  out[0] = cn_conv2d(in[0], weights[0], weights[1], .padding = {s->padding, 2});
+  out[0] = cn_conv2d(in[0], weights[0], weights[1], .padding = {s->padding, 2},
+                     .dilation = CN_INTS(s->rows ? s->rows : 1, 1));
   return cn_err();
 }
 
@@ -60,7 +63,7 @@ static cn_tensor *begin(const shape *s)
 static cn_tensor *in_doubles(const shape *s, cn_tensor *x)
 {
   return cn_conv2d(cn_cast(x, CN_F64), cn_cast(weights[0], CN_F64), cn_cast(weights[1], CN_F64),
-                   .padding = {s->padding, 2});
+                   .padding = {s->padding, 2}, .dilation = CN_INTS(s->rows ? s->rows : 1, 1));
 }
 
 static double largest(cn_tensor *x) { return cn_item(cn_max(cn_abs(x))); }

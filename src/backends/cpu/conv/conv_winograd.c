@@ -7,6 +7,8 @@
  * Programs compiled fast, whose results may be rounded otherwise, have F(4 x 4, 3 x 3) at stride 1: 36 products for 16
  * results.
  *
+ * Where every d-th row is seen (a dilation of rows alone), rows fall into d convolutions without one.
+ *
  * Flow: weights transformed and packed in panels -> blocks of tiles in parallel: patches transformed, products by the
  * direct convolution's panels, those that end in the same results as one sum, results transformed back and written.
  * Sums run over channels only, so rounding errors are no larger than those of one sum over channels and taps. What is
@@ -444,6 +446,23 @@ static int run_backward(backward *b)
 
 /* ---- entry ---- */
 
+/* Where every d-th row is seen: results r, r + d, ... and the rows that they see, a convolution without a dilation. */
+static cni_conv rows_from(const cni_conv *v, int64_t r)
+{
+  const int64_t d = v->dilation[0], top = r - v->padding[0], first = top >= 0 ? top : ((top % d) + d) % d;
+  cni_conv s = *v;
+  s.dilation[0] = 1;
+  s.padding[0] = top >= 0 ? 0 : (first - top) / d;
+  s.oh = cni_parts(v->oh, d); /* of the most: the form is one for all, as their weights are */
+  s.y.data += r * v->y.strides[2] * (int64_t)sizeof(float);
+  s.y.strides[2] *= d;
+  s.y.shape[2] = cni_parts(v->oh - r, d);
+  s.x.data += cni_least(first, v->h) * v->x.strides[2] * (int64_t)sizeof(float);
+  s.x.strides[2] *= d;
+  s.h = s.x.shape[2] = first < v->h ? cni_parts(v->h - first, d) : 0;
+  return s;
+}
+
 /* At stride 2 a quarter of the products is saved: half tiles at the ends of many small images eat that up. */
 static bool wasteful(const cni_conv *v)
 {
@@ -454,6 +473,11 @@ static bool wasteful(const cni_conv *v)
 
 const char *cni_conv_winograd_against(const cni_conv *v)
 {
+  if (v->dilation[0] > 1 && v->kind == CNI_CONV_FORWARD && v->stride[0] == 1 && v->dtype == CN_F32 &&
+      v->dilation[0] <= v->oh) {
+    const cni_conv rows = rows_from(v, 0);
+    return cni_conv_winograd_against(&rows);
+  }
   const int64_t *w = v->weight.strides;
   const cni_winograd_kernels *kernels = CNI_IF_VECTORS(cni_winograd);
   if (!kernels) return "no transforms for this processor";
@@ -530,11 +554,25 @@ static job job_of(const cni_conv *v)
   return j;
 }
 
-int cni_conv_winograd(const cni_conv *v)
+/* *overflow: some result is not finite. */
+static int run_one(const cni_conv *v, bool *overflow)
 {
   backward b = {.j = job_of(v)};
   int status = v->kind == CNI_CONV_WEIGHT ? run_backward(&b) : run(&b.j);
-  if (status || !b.j.overflow) return status;
+  *overflow = b.j.overflow != 0;
+  return status;
+}
+
+int cni_conv_winograd(const cni_conv *v)
+{
+  const bool dilated = v->dilation[0] > 1;
+  bool overflow = false;
+  int status = dilated ? CN_OK : run_one(v, &overflow);
+  for (int64_t r = 0; dilated && r < v->dilation[0] && !status && !overflow; r++) {
+    const cni_conv rows = rows_from(v, r);
+    status = run_one(&rows, &overflow);
+  }
+  if (status || !overflow) return status;
   /* Sums of transforms meet infinities where the convolution itself need not: those are computed plainly. */
   cni_conv plain = *v;
   plain.prepared = NULL; /* which is this one's */
@@ -543,7 +581,8 @@ int cni_conv_winograd(const cni_conv *v)
 
 int cni_conv_winograd_prepare(const cni_conv *v, cn_prepared *made)
 {
-  job j = job_of(v);
+  const cni_conv rows = v->dilation[0] > 1 ? rows_from(v, 0) : *v;
+  job j = job_of(&rows);
   j.each = j.tiles;
   set_steps(&j);
   if (made->memory) {
