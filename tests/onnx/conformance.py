@@ -5,9 +5,10 @@ usage: PYTHONPATH=build/default/python PYTHON_WITH_ONNX tests/onnx/conformance.p
                                                                                   [--compiled] [--limit SECONDS]
 
 Needs the packages onnx, numpy and ml_dtypes. Each case is a model with inputs and expected outputs; what counts as equal
-is what onnx's runner takes: each case's rtol and atol, exact for whole numbers, strings and bools. --compiled runs each
+is what onnx's runner takes: each case's rtol and atol, exact for whole numbers, strings and bools. KNOWN has the cases that
+do not pass, with reasons. --compiled runs each
 model inside of a compiled function, too, and wants the bits of the eager run. A case runs in a child process, so that
-one that hangs or dies is a failed case. The last line is `N passed, N failed`.
+one that hangs or dies is a failed case. The last line is `N passed, N failed`: a case that fails for a reason of KNOWN passes.
 """
 import argparse
 import collections
@@ -21,6 +22,27 @@ import warnings
 import numpy as np
 
 FEW = 200  # cases that one child runs
+
+# Cases that do not pass, each with the reason; one of them that passes is a failure of this list, but for those that
+# draw random numbers, which can be the expected ones by chance.
+DRAWN = "its expected outputs are one draw of numpy's generator, which the specification does not name"
+ROUNDED = ("its expected outputs are numpy's, which adds up products of 16-bit floats in 16 bits and rounds after each step; "
+           "sums of more digits, as here and in onnxruntime, are nearer to the numbers meant, but others")
+PICTURE = "pictures of this format are not read: PNG, JPEG, BMP and PNM are"
+KNOWN = {
+    **dict.fromkeys(("test_bernoulli", "test_bernoulli_expanded", "test_bernoulli_double", "test_bernoulli_double_expanded",
+                     "test_bernoulli_seed", "test_bernoulli_seed_expanded", "test_training_dropout",
+                     "test_training_dropout_mask", "test_training_dropout_default", "test_training_dropout_default_mask"),
+                    DRAWN),
+    **dict.fromkeys(("test_attention_4d_causal_bf16", "test_attention_4d_causal_bf16_expanded",
+                     "test_attention_4d_causal_fp16_expanded", "test_attention_4d_padded_kv_bf16",
+                     "test_attention_4d_padded_kv_bf16_expanded", "test_attention_4d_causal_padded_kv_bf16",
+                     "test_attention_4d_causal_padded_kv_bf16_expanded", "test_attention_4d_attn_mask_causal_bf16",
+                     "test_attention_4d_attn_mask_causal_bf16_expanded", "test_attention_3d_causal_bf16",
+                     "test_attention_3d_causal_bf16_expanded"), ROUNDED),
+    **dict.fromkeys(("test_image_decoder_decode_jpeg2k_rgb", "test_image_decoder_decode_tiff_rgb",
+                     "test_image_decoder_decode_webp_rgb"), PICTURE),
+}
 
 
 def cases(only):
@@ -199,9 +221,19 @@ def main():
     report(found, said, args.verbose)
     if args.json:
         pathlib.Path(args.json).write_text(json.dumps({found[i][0].name: what for i, what in said.items()}, indent=1))
-    failed = sum(what is not None for what in said.values())
-    print("%d passed, %d failed" % (len(said) - failed, failed))
-    return failed != 0
+    failed = {found[i][0].name for i, what in said.items() if what}
+    print("%d of %d cases pass; the others, by reason:" % (len(said) - len(failed), len(said)))
+    for reason in dict.fromkeys(KNOWN.values()):
+        print("    %2d: %s" % (sum(KNOWN.get(name) == reason for name in failed), reason))
+    unknown = sorted(failed - set(KNOWN))
+    lucky = sorted(case.name for case, _ in found
+                   if case.name not in failed and KNOWN.get(case.name, DRAWN) != DRAWN)
+    for name in unknown:
+        print("fails without a reason: %s" % name)
+    for name in lucky:
+        print("passes, though the list has a reason why not: %s" % name)
+    print("%d passed, %d failed" % (len(said) - len(unknown) - len(lucky), len(unknown) + len(lucky)))
+    return bool(unknown or lucky)
 
 
 if __name__ == "__main__":

@@ -130,6 +130,17 @@ const cni_onnx_graph *cni_onnx_graph_of(const cni_onnx_call *call, const char *n
 int cni_onnx_walk_inside(cn_onnx_value **outputs, const cni_onnx_call *call, const cni_onnx_graph *graph,
                          cn_onnx_value *const *inputs, size_t ninputs);
 
+/* ---- operators in words of others (standard.c) ---- */
+/* Runs the builder that the default domain has of this name, in an opset when it meant the same; results are the
+ * call's. The second: of other inputs (NULL: left out), borrowed. */
+int cni_onnx_standard(cni_onnx_call *call, const char *name, int64_t opset);
+int cni_onnx_standard_of(cni_onnx_call *call, const char *name, int64_t opset, cn_tensor *const *inputs, size_t n);
+/* Result 0 as it was set so far, borrowed; NULL: nobody wants it, or it was not set. */
+static inline cn_tensor *cni_onnx_result(const cni_onnx_call *call)
+{
+  return call->nout && call->out[0] ? call->out[0]->t : NULL;
+}
+
 /* ---- the rest ---- */
 /* Calls an op by its row with values of its signature; results belong to the scope. 0, or the error, which
  * stays set. */

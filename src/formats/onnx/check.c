@@ -227,10 +227,13 @@ static int check_graph(checker *c, cni_onnx_graph *g, names *here, names *outer)
 
 /* ---- functions ---- */
 
+enum { CALLS = 200 }; /* functions that wait for one another: more than any run goes into */
+
 /* Whether a function is being looked at (1), or was (2). */
 typedef struct seen {
   const cni_onnx_model *model;
   unsigned char *state;
+  int depth;
 } seen;
 
 static int no_cycle(seen *s, const cni_onnx_function *f);
@@ -251,8 +254,11 @@ static int no_cycle(seen *s, const cni_onnx_function *f)
   unsigned char *state = &s->state[f - s->model->functions];
   if (*state == 2) return CN_OK;
   if (*state == 1) return cni_onnx_bad(s->model, "function '%s' calls itself", f->name);
+  if (s->depth == CALLS) return cni_onnx_bad(s->model, "functions call one another %d deep", CALLS + 1);
   *state = 1;
+  s->depth++;
   if (no_cycle_in(s, &f->body)) return cn_err();
+  s->depth--;
   *state = 2;
   return CN_OK;
 }
@@ -266,7 +272,7 @@ int cni_onnx_check(cni_onnx_model *m)
     if (check_graph(&c, &f->body, &here, NULL) || check_attrs(&c, f->defaults, f->ndefaults, NULL)) return cn_err();
   }
   checker c = {m, m->opsets, m->nopsets};
-  seen s = {m, cni_arena_take(&m->arena, m->nfunctions + 1, 1)};
+  seen s = {m, cni_arena_take(&m->arena, m->nfunctions + 1, 1), 0};
   m->names = cni_arena_take(&m->arena, 1, sizeof *m->names);
   if (!s.state || !m->names || check_graph(&c, &m->graph, m->names, NULL)) return cn_err();
   for (size_t i = 0; i < m->nfunctions; i++)

@@ -282,6 +282,7 @@ static int read_attr(const reader *r, cni_onnx_attr *a, cni_wire_bytes message)
   while (cni_wire_next(&w, &f))
     if (read_attr_field(r, a, &f)) return cn_err();
   if (a->kind == CNI_ATTR_NONE && !a->refers) a->kind = kind_of(counts);
+  if (a->kind != CNI_ATTR_GRAPH) a->g = NULL; /* who looks for graphs looks at g alone */
   if (a->kind == CNI_ATTR_GRAPH && !a->g) return bad("an attribute has no graph");
   if (a->kind == CNI_ATTR_TENSOR && !a->t) return bad("an attribute has no tensor");
   if (a->kind == CNI_ATTR_SPARSE && !a->sparse) return bad("an attribute has no sparse tensor");

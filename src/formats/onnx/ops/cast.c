@@ -45,6 +45,16 @@ static cn_tensor *converted(cni_onnx_call *c, cn_tensor *x, cn_dtype dtype)
   return x ? cn_cast(x, dtype) : NULL;
 }
 
+/* Whole numbers, as "1e3" or "2.5" say them, too. */
+static cn_tensor *parsed(const cn_strings *s, cn_dtype dtype)
+{
+  cn_tensor *t = cn_strings_parse(s, dtype);
+  if (t || cn_err() != CN_ERR_VALUE || cn_dtype_is_float(dtype)) return t;
+  cn_err_clear();
+  t = cn_strings_parse(s, CN_F64);
+  return t ? cn_cast(t, dtype) : NULL;
+}
+
 /* Types of tensors; strings are read as numbers and written as such. */
 static int cast_to(cni_onnx_call *c, int64_t type)
 {
@@ -56,12 +66,23 @@ static int cast_to(cni_onnx_call *c, int64_t type)
     return cni_onnx_fail(c, CN_ERR_DTYPE, "type %lld is no type of tensors", (long long)type);
   if (v->kind == CN_ONNX_STRINGS) {
     cn_onnx_value_as_strings(&s, v);
-    return dtype ? cni_onnx_out(c, 0, cn_strings_parse(&s, dtype)) : cni_onnx_out_strings(c, 0, &s);
+    return dtype ? cni_onnx_out(c, 0, parsed(&s, dtype)) : cni_onnx_out_strings(c, 0, &s);
   }
   cn_tensor *x = cni_onnx_in(c, 0);
   if (dtype) return cni_onnx_out(c, 0, converted(c, x, dtype));
   if (x) cn_strings_format(&s, x);
   return cni_onnx_out_strings(c, 0, &s);
+}
+
+/* Before opset 6 the type is given by its name. */
+static int old_cast(cni_onnx_call *c)
+{
+  static const char *const names[] = {"UNDEFINED", "FLOAT",  "UINT8", "INT8",    "UINT16", "INT16",  "INT32",    "INT64",
+                                      "STRING",    "BOOL",   "FLOAT16", "DOUBLE", "UINT32", "UINT64"};
+  const char *name = cni_onnx_text(c, "to", "");
+  for (size_t i = 1; i < sizeof names / sizeof *names; i++)
+    if (!strcmp(name, names[i])) return cast_to(c, (int64_t)i);
+  return cni_onnx_fail(c, CN_ERR_DTYPE, "'%s' is no type of tensors", name);
 }
 
 static int cast(cni_onnx_call *c) { return cast_to(c, cni_onnx_int(c, "to", 0)); }
@@ -85,6 +106,7 @@ static int bit_cast(cni_onnx_call *c)
 }
 
 const cni_onnx_op cni_onnx_cast_ops[] = {
+    ONNX_BUILD("Cast", 1, old_cast),
     ONNX_BUILD("Cast", 6, cast),
     ONNX_BUILD("CastLike", 15, cast_like),
     ONNX_BUILD("BitCast", 26, bit_cast),

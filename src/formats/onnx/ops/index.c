@@ -1,7 +1,7 @@
 /* index.c: elements at places. See call.h. */
 #include <string.h>
 
-#include "formats/onnx/call.h"
+#include "formats/onnx/texts.h"
 
 /* Indices of whole numbers of any type, with those that count from the end put right. */
 static cn_tensor *places(cn_tensor *index, int64_t size)
@@ -205,9 +205,19 @@ static int reverse_sequence(cni_onnx_call *c)
 }
 
 /* The different elements, or slices; where each was first, which one each is, how often each is there. */
+/* Strings are their numbers in order meanwhile; `of`: where one of each number stands. */
+static int out_unique(cni_onnx_call *c, cn_tensor *y, cn_tensor *of)
+{
+  if (!of || !y) return cni_onnx_out(c, 0, y);
+  cn_tensor *at = cn_index_select(of, 0, cn_reshape(y, CN_SHAPE(cn_numel(y))));
+  return cni_onnx_out_moved(c, 0, cn_reshape(at, cn_shape(y), (size_t)cn_ndim(y)), 0);
+}
+
 static int unique(cni_onnx_call *c)
 {
-  cn_tensor *x = cni_onnx_in(c, 0), *y, *inverse, *counts;
+  const cn_onnx_value *v = cni_onnx_value_in(c, 0);
+  cn_tensor *of = NULL, *y, *inverse, *counts;
+  cn_tensor *x = v && v->kind == CN_ONNX_STRINGS ? cni_onnx_ranks(&of, c, 0) : cni_onnx_in(c, 0);
   int64_t axis = CN_NONE, at = 0;
   if (!x) return cn_err();
   if (cni_onnx_attr_of(c, "axis") && (axis = at = axis_of(c, x, 0)) < 0) return cn_err();
@@ -223,7 +233,7 @@ static int unique(cni_onnx_call *c)
     counts = cn_index_select(counts, 0, order);
     inverse = cn_index_select(cn_argsort(order, .dim = CN_ZERO), 0, inverse);
   }
-  if (cni_onnx_out(c, 0, y) || cni_onnx_out(c, 1, first)) return cn_err();
+  if (out_unique(c, y, of) || cni_onnx_out(c, 1, first)) return cn_err();
   return cni_onnx_out(c, 2, inverse) ? cn_err() : cni_onnx_out(c, 3, counts);
 }
 

@@ -1,7 +1,7 @@
 /* math.c: numbers element by element: arithmetic, comparisons, logic, rounding, bits. See call.h. */
 #include <string.h>
 
-#include "formats/onnx/call.h"
+#include "formats/onnx/texts.h"
 
 /* Two tensors and what is made of them, by name. */
 static cn_tensor *pair(const char *op, cn_tensor *a, cn_tensor *b)
@@ -33,6 +33,14 @@ static int mod(cni_onnx_call *c)
 {
   cn_tensor *a = cni_onnx_in(c, 0), *b = cni_onnx_in(c, 1);
   return cni_onnx_out(c, 0, cni_onnx_int(c, "fmod", 0) ? cn_fmod(a, b) : cn_remainder(a, b));
+}
+
+static int where(cni_onnx_call *c)
+{
+  cn_tensor *condition = cni_onnx_in(c, 0);
+  if (cni_onnx_has(c, 1) && c->in[1]->kind == CN_ONNX_STRINGS) return cni_onnx_out_chosen(c, condition);
+  cn_tensor *a = cni_onnx_in(c, 1), *b = cni_onnx_in(c, 2);
+  return cni_onnx_out(c, 0, condition && a && b ? cn_where(condition, a, b) : NULL);
 }
 
 /* ---- before opset 7: the second operand lies at `axis` of the first ---- */
@@ -116,7 +124,7 @@ const cni_onnx_op cni_onnx_math_ops[] = {
     ONNX_TEXT("Ceil", 1, "ceil(%0)"),
     ONNX_TEXT("Cos", 7, "cos(%0)"),
     ONNX_TEXT("Cosh", 9, "cosh(%0)"),
-    ONNX_TEXT("Erf", 9, "erf(%0)"),
+    ONNX_TEXT("Erf", 9, "cast(erf(%0), @0)"),
     ONNX_TEXT("Exp", 1, "exp(%0)"),
     ONNX_TEXT("Floor", 1, "floor(%0)"),
     ONNX_TEXT("IsNaN", 9, "isnan(%0)"),
@@ -163,7 +171,7 @@ const cni_onnx_op cni_onnx_math_ops[] = {
     ONNX_BUILD("Min", 1, min),
     ONNX_BUILD("Sum", 1, sum),
     ONNX_BUILD("Mean", 1, mean),
-    ONNX_TEXT("Where", 9, "where(%0, %1, %2)"),
+    ONNX_BUILD("Where", 9, where),
     ONNX_TEXT("Clip", 1, "clamp(%0, $min=-3.4028234663852886e38, $max=3.4028234663852886e38)"),
     ONNX_BUILD("Clip", 11, clip),
 

@@ -6,35 +6,22 @@
 
 /* ---- operators of the default domain under another name ---- */
 
-/* Runs what the default domain has of this name, in an opset when it meant the same. */
-static int standard(cni_onnx_call *c, const char *name, int64_t opset)
-{
-  bool known;
-  const cni_onnx_op *row = cni_onnx_find("", name, opset, &known);
-  if (!row || !row->build) return cni_onnx_fail(c, CN_ERR_INTERNAL, "no builder of %s", name);
-  int64_t own = c->opset;
-  c->opset = opset;
-  int status = row->build(c);
-  c->opset = own;
-  return status;
-}
-
-static int linear_attention(cni_onnx_call *c) { return standard(c, "LinearAttention", 27); }
-static int gather_nd(cni_onnx_call *c) { return standard(c, "GatherND", 13); }
-static int pad(cni_onnx_call *c) { return standard(c, "Pad", 11); }
-static int trilu(cni_onnx_call *c) { return standard(c, "Trilu", 14); }
+static int linear_attention(cni_onnx_call *c) { return cni_onnx_standard(c, "LinearAttention", 27); }
+static int gather_nd(cni_onnx_call *c) { return cni_onnx_standard(c, "GatherND", 13); }
+static int pad(cni_onnx_call *c) { return cni_onnx_standard(c, "Pad", 11); }
+static int trilu(cni_onnx_call *c) { return cni_onnx_standard(c, "Trilu", 14); }
 
 static int causal_conv(cni_onnx_call *c)
 {
   if (cni_onnx_int(c, "ndim", 1) != 1) return cni_onnx_fail(c, CN_ERR_UNSUPPORTED, "only one dimension is there");
-  return standard(c, "CausalConvWithState", 27);
+  return cni_onnx_standard(c, "CausalConvWithState", 27);
 }
 
 /* The step may be left out. */
 static int range(cni_onnx_call *c)
 {
   double from = cni_onnx_float_in(c, 0, 0), to = cni_onnx_float_in(c, 1, 0);
-  if (cni_onnx_has(c, 2)) return standard(c, "Range", 11);
+  if (cni_onnx_has(c, 2)) return cni_onnx_standard(c, "Range", 11);
   cn_tensor *x = cni_onnx_in(c, 0);
   if (!x || cn_err()) return cn_err();
   return cni_onnx_out(c, 0,
@@ -71,7 +58,7 @@ static cn_tensor *activated(cni_onnx_call *c, cn_tensor *t, const char *name, co
 /* The call's result 0 so far, changed. */
 static int change_result(cni_onnx_call *c, cn_tensor *add, const double *p, size_t np)
 {
-  cn_tensor *t = c->out[0] ? c->out[0]->t : NULL;
+  cn_tensor *t = cni_onnx_result(c);
   if (!t) return cn_err();
   if (add) t = cn_add(t, add);
   return cni_onnx_out(c, 0, activated(c, t, cni_onnx_text(c, "activation", ""), p, np));
@@ -81,7 +68,7 @@ static int change_result(cni_onnx_call *c, cn_tensor *add, const double *p, size
 static int fused_conv(cni_onnx_call *c)
 {
   cni_onnx_floats p = cni_onnx_floats_of(c, "activation_params");
-  if (standard(c, "Conv", 11)) return cn_err();
+  if (cni_onnx_standard(c, "Conv", 11)) return cn_err();
   return change_result(c, cni_onnx_maybe(c, 3), p.v, p.n);
 }
 
@@ -89,36 +76,45 @@ static int fused_gemm(cni_onnx_call *c)
 {
   double p[2] = {cni_onnx_float(c, "activation_alpha", 0), cni_onnx_float(c, "activation_beta", 0)};
   size_t np = cni_onnx_attr_of(c, "activation_beta") ? 2 : cni_onnx_attr_of(c, "activation_alpha") ? 1 : 0;
-  return standard(c, "Gemm", 13) ? cn_err() : change_result(c, NULL, p, np);
+  return cni_onnx_standard(c, "Gemm", 13) ? cn_err() : change_result(c, NULL, p, np);
 }
 
-/* ... of other inputs; tensors among them are taken over. */
-static int standard_of(cni_onnx_call *c, const char *name, int64_t opset, cn_tensor *const *t, size_t n)
+static cn_tensor *channels_second(cn_tensor *x) { return x ? cn_movedim(x, (int64_t[]){-1}, 1, (int64_t[]){1}, 1) : NULL; }
+static cn_tensor *channels_last(cn_tensor *x)
 {
-  cn_onnx_value *made[3] = {NULL}, *const *given = c->in;
-  size_t nin = c->nin;
-  for (size_t i = 0; i < n; i++) made[i] = cni_onnx_take(t[i]);
-  c->in = made;
-  c->nin = n;
-  int status = cn_err() ? cn_err() : standard(c, name, opset);
-  c->in = given;
-  c->nin = nin;
-  for (size_t i = 0; i < n; i++) cn_onnx_value_release(made[i]);
-  return status;
+  return x ? cn_contiguous(cn_movedim(x, (int64_t[]){1}, 1, (int64_t[]){-1}, 1)) : NULL;
 }
 
 /* Channels last, weights as Conv's but for that. */
 static int nhwc_conv(cni_onnx_call *c)
 {
-  int64_t last = -1, second = 1;
   cn_tensor *x = cni_onnx_in(c, 0), *w = cni_onnx_in(c, 1);
   if (!x || !w) return cn_err();
-  cn_tensor *given[3] = {cn_movedim(x, &last, 1, &second, 1), cn_movedim(w, &last, 1, &second, 1),
-                         cni_onnx_maybe(c, 2)};
-  int status = standard_of(c, "Conv", 11, given, 3);
-  if (status || !c->out[0]) return status;
-  return cni_onnx_out(c, 0, cn_contiguous(cn_movedim(c->out[0]->t, &second, 1, &last, 1)));
+  cn_tensor *given[3] = {channels_second(x), channels_second(w), cni_onnx_maybe(c, 2)};
+  int status = cni_onnx_standard_of(c, "Conv", 11, given, 3);
+  return status || !cni_onnx_result(c) ? status : cni_onnx_out(c, 0, channels_last(cni_onnx_result(c)));
 }
+
+/* ... weights as they are; plus Z, then an activation. */
+static int nhwc_fused_conv(cni_onnx_call *c)
+{
+  cni_onnx_floats p = cni_onnx_floats_of(c, "activation_params");
+  cn_tensor *given[3] = {channels_second(cni_onnx_in(c, 0)), cni_onnx_in(c, 1), cni_onnx_maybe(c, 2)};
+  if (cn_err() || cni_onnx_standard_of(c, "Conv", 11, given, 3)) return cn_err();
+  if (cni_onnx_result(c) && cni_onnx_out(c, 0, channels_last(cni_onnx_result(c)))) return cn_err();
+  return change_result(c, cni_onnx_maybe(c, 3), p.v, p.n);
+}
+
+/* Of numbers of 8 bits, which are their own maxima. */
+static int nhwc_max_pool(cni_onnx_call *c)
+{
+  cn_tensor *x = channels_second(cni_onnx_in(c, 0));
+  int status = x ? cni_onnx_standard_of(c, "MaxPool", 12, &x, 1) : cn_err();
+  return status || !cni_onnx_result(c) ? status : cni_onnx_out(c, 0, channels_last(cni_onnx_result(c)));
+}
+
+/* Modes have the names of the default domain's first version. */
+static int grid_sample(cni_onnx_call *c) { return cni_onnx_standard(c, "GridSample", 16); }
 
 /* Pads are an input; the others as ConvTranspose's. */
 static int conv_transpose_pads(cni_onnx_call *c)
@@ -135,7 +131,7 @@ static int conv_transpose_pads(cni_onnx_call *c)
   }
   node.attrs = attrs;
   c->node = &node;
-  int status = standard_of(c, "ConvTranspose", 11, given, 3);
+  int status = cni_onnx_standard_of(c, "ConvTranspose", 11, given, 3);
   c->node = own;
   return status;
 }
@@ -145,8 +141,15 @@ static int bias_dropout(cni_onnx_call *c)
 {
   cn_tensor *x = cni_onnx_in(c, 0), *b = cni_onnx_in(c, 1), *skip = cni_onnx_maybe(c, 2);
   cn_tensor *given[3] = {x && b ? cn_add(x, b) : NULL, cni_onnx_maybe(c, 3), cni_onnx_maybe(c, 4)};
-  int status = given[0] ? standard_of(c, "Dropout", 13, given, 3) : cn_err();
-  return status || !skip || !c->out[0] ? status : cni_onnx_out(c, 0, cn_add(c->out[0]->t, skip));
+  int status = given[0] ? cni_onnx_standard_of(c, "Dropout", 13, given, 3) : cn_err();
+  return status || !skip || !cni_onnx_result(c) ? status : cni_onnx_out(c, 0, cn_add(cni_onnx_result(c), skip));
+}
+
+/* Vectors of a table; the other inputs are about gradients. */
+static int torch_embedding(cni_onnx_call *c)
+{
+  cn_tensor *given[2] = {cni_onnx_in(c, 0), cni_onnx_in(c, 1)};
+  return cn_err() ? cn_err() : cni_onnx_standard_of(c, "Gather", 13, given, 2);
 }
 
 /* ---- products ---- */
@@ -167,6 +170,24 @@ static int fused_matmul(cni_onnx_call *c)
   if (!a || !b) return cn_err();
   cn_tensor *t = cn_matmul(a, b);
   return cni_onnx_out(c, 0, alpha == 1 ? t : cn_mul(t, cn_num(alpha)));
+}
+
+static int fused_matmul_activation(cni_onnx_call *c)
+{
+  double p[2] = {cni_onnx_float(c, "activation_alpha", 0), cni_onnx_float(c, "activation_beta", 0)};
+  size_t np = cni_onnx_attr_of(c, "activation_beta") ? 2 : cni_onnx_attr_of(c, "activation_alpha") ? 1 : 0;
+  return fused_matmul(c) ? cn_err() : change_result(c, NULL, p, np);
+}
+
+/* Products of pairs (real, imaginary) in the last dimension; of the conjugate of b for ComplexMulConj. */
+static int complex_mul(cni_onnx_call *c)
+{
+  cn_tensor *a = cni_onnx_in(c, 0), *b = cni_onnx_in(c, 1);
+  if (!a || !b) return cn_err();
+  cn_tensor *ar = cn_select(a, -1, 0), *ai = cn_select(a, -1, 1), *br = cn_select(b, -1, 0), *bi = cn_select(b, -1, 1);
+  if (!strcmp(c->node->op, "ComplexMulConj")) bi = cn_neg(bi);
+  cn_tensor *both[2] = {cn_sub(cn_mul(ar, br), cn_mul(ai, bi)), cn_add(cn_mul(ar, bi), cn_mul(ai, br))};
+  return cni_onnx_out(c, 0, cn_err() ? NULL : cn_stack(both, 2, .dim = -1));
 }
 
 /* ---- others ---- */
@@ -208,7 +229,7 @@ static int unique(cni_onnx_call *c)
   inner.node = &node;
   inner.out = made;
   inner.nout = 4;
-  int status = standard(&inner, "Unique", 11);
+  int status = cni_onnx_standard(&inner, "Unique", 11);
   c->room = inner.room;
   for (size_t i = 0; i < 4; i++)
     if (!status && i != 1) status = cni_onnx_out(c, i ? i - 1 : 0, made[i]->t);
@@ -291,6 +312,8 @@ static int crop_and_resize(cni_onnx_call *c)
 
 const cni_onnx_op cni_onnx_microsoft_ops[] = {
     ONNX_TEXT("BiasAdd", 1, "add(add(%0, %1), %2)"),
+    ONNX_BUILD("ComplexMul", 1, complex_mul),
+    ONNX_BUILD("ComplexMulConj", 1, complex_mul),
     ONNX_TEXT("BiasGelu", 1, "gelu(add(%0, %1))"),
     ONNX_FRESH("BiasDropout", 1, bias_dropout),
     ONNX_BUILD("BiasSoftmax", 1, bias_softmax),
@@ -304,19 +327,25 @@ const cni_onnx_op cni_onnx_microsoft_ops[] = {
     ONNX_BUILD("FusedConv", 1, fused_conv),
     ONNX_BUILD("FusedGemm", 1, fused_gemm),
     ONNX_BUILD("FusedMatMul", 1, fused_matmul),
+    ONNX_BUILD("FusedMatMulActivation", 1, fused_matmul_activation),
+    ONNX_TEXT("GatedAdd", 1, "add(%0, mul(%1, %2))"),
     ONNX_BUILD("GatherND", 1, gather_nd),
     ONNX_TEXT("Gelu", 1, "gelu(%0)"),
     ONNX_BUILD("GemmFastGelu", 1, gemm_fast_gelu),
     ONNX_TEXT("Inverse", 1, "inverse(%0)"),
     ONNX_BUILD("Irfft", 1, fourier),
     ONNX_BUILD("LinearAttention", 1, linear_attention),
+    ONNX_BUILD("GridSample", 1, grid_sample),
     ONNX_BUILD("NhwcConv", 1, nhwc_conv),
+    ONNX_BUILD("NhwcFusedConv", 1, nhwc_fused_conv),
+    ONNX_BUILD("NhwcMaxPool", 1, nhwc_max_pool),
     ONNX_BUILD("Pad", 1, pad),
     ONNX_TEXT("QuickGelu", 1, "mul(%0, sigmoid(mul(%0, $alpha=1.702)))"),
     ONNX_BUILD("Range", 1, range),
     ONNX_BUILD("Rfft", 1, fourier),
     ONNX_TEXT("SampleOp", 1, "%0"),
     ONNX_BUILD("TransposeMatMul", 1, fused_matmul),
+    ONNX_BUILD("TorchEmbedding", 1, torch_embedding),
     ONNX_BUILD("Trilu", 1, trilu),
     ONNX_BUILD("Unique", 1, unique),
     {NULL, NULL, NULL, 0, 0},

@@ -16,8 +16,8 @@ static int batch_norm(cni_onnx_call *c)
     if (d != 1) dims[n++] = d;
   }
   if (training) {
-    cn_tensor *now_var, *now_mean;
-    if (cn_var_mean(&now_var, &now_mean, x, .dim = {dims, (size_t)n}, .correction = (double)CN_ZERO)) return cn_err();
+    cn_tensor *now_var, *now_mean, *wide = cn_dtype_of(x) == cn_dtype_of(mean) ? x : cn_cast(x, cn_dtype_of(mean));
+    if (cn_var_mean(&now_var, &now_mean, wide, .dim = {dims, (size_t)n}, .correction = (double)CN_ZERO)) return cn_err();
     cn_tensor *m = cn_add(cn_mul(mean, cn_num(keep)), cn_mul(now_mean, cn_num(1 - keep)));
     cn_tensor *v = cn_add(cn_mul(var, cn_num(keep)), cn_mul(now_var, cn_num(1 - keep)));
     if (cni_onnx_out(c, 1, m) || cni_onnx_out(c, 2, v)) return cn_err();
@@ -106,14 +106,60 @@ static int mean_variance_norm(cni_onnx_call *c)
   return cni_onnx_out(c, 0, cn_div(cn_sub(x, mean), cn_add(cn_sqrt(var), cn_num(1e-9))));
 }
 
+/* Each channel of a sample by itself. One number alone is its mean, so that the bias is left. */
+static int instance_norm(cni_onnx_call *c)
+{
+  cn_tensor *x = cni_onnx_in(c, 0), *scale = cni_onnx_in(c, 1), *bias = cni_onnx_in(c, 2);
+  double eps = cni_onnx_float(c, "epsilon", 1e-5);
+  int64_t lined[CN_MAX_DIMS], each = 1;
+  if (!x || !scale || !bias) return cn_err();
+  if (cn_ndim(x) < 3) return cni_onnx_fail(c, CN_ERR_SHAPE, "it takes (N, C, ...)");
+  for (int d = 0; d < cn_ndim(x); d++) {
+    each *= d < 2 ? 1 : cn_shape(x)[d];
+    lined[d] = d == 1 ? -1 : 1;
+  }
+  eps = eps != 0 ? eps : (double)CN_ZERO;
+  if (each != 1) return cni_onnx_out(c, 0, cn_instance_norm(x, NULL, NULL, scale, bias, .eps = eps));
+  return cni_onnx_out(c, 0, cn_add(cn_sub(x, x), cn_reshape(bias, lined, (size_t)cn_ndim(x))));
+}
+
+/* Opset 18: scales and biases are those of groups. */
+static int old_group_norm(cni_onnx_call *c)
+{
+  cn_tensor *x = cni_onnx_in(c, 0), *scale = cni_onnx_in(c, 1), *bias = cni_onnx_in(c, 2);
+  int64_t groups = cni_onnx_int(c, "num_groups", 0);
+  double eps = cni_onnx_float(c, "epsilon", 1e-5);
+  if (!x || !scale || !bias) return cn_err();
+  if (cn_ndim(x) < 2 || groups < 1 || cn_numel(scale) != groups || cn_numel(bias) != groups)
+    return cni_onnx_fail(c, CN_ERR_SHAPE, "scale and bias must have a number for each of num_groups");
+  int64_t each = cn_shape(x)[1] / groups;
+  return cni_onnx_out(c, 0,
+                      cn_group_norm(x, groups, cn_repeat_interleave(scale, each, 0),
+                                    cn_repeat_interleave(bias, each, 0), .eps = eps != 0 ? eps : (double)CN_ZERO));
+}
+
+/* Before opset 9: over the pictures' sizes, channels too where that is asked for; means alone where variances are not. */
+static int old_mean_variance_norm(cni_onnx_call *c)
+{
+  static const int64_t usual[] = {0, 2, 3, 1};
+  cn_tensor *x = cni_onnx_in(c, 0), *var, *mean;
+  size_t n = cni_onnx_int(c, "across_channels", 0) ? 4 : 3;
+  if (!x || cn_var_mean(&var, &mean, x, .dim = {usual, n}, .correction = (double)CN_ZERO, .keepdim = true))
+    return cn_err();
+  x = cn_sub(x, mean);
+  return cni_onnx_out(c, 0, cni_onnx_int(c, "normalize_variance", 1) ? cn_div(x, cn_sqrt(var)) : x);
+}
+
 const cni_onnx_op cni_onnx_norm_ops[] = {
     ONNX_BUILD("BatchNormalization", 1, batch_norm),
-    ONNX_BUILD("LayerNormalization", 17, layer_norm),
+    ONNX_BUILD("LayerNormalization", 1, layer_norm), /* of opset 17; before it was onnxruntime's */
     ONNX_BUILD("RMSNormalization", 23, rms_norm),
     ONNX_BUILD("SimplifiedLayerNormalization", 1, rms_norm), /* onnxruntime's, of the same meaning */
     ONNX_BUILD("LpNormalization", 1, lp_norm),
+    ONNX_BUILD("MeanVarianceNormalization", 1, old_mean_variance_norm),
     ONNX_BUILD("MeanVarianceNormalization", 9, mean_variance_norm),
-    ONNX_TEXT("InstanceNormalization", 6, "instance_norm(%0, weight: %1, bias: %2, eps: $epsilon=1e-5)"),
+    ONNX_BUILD("InstanceNormalization", 1, instance_norm),
+    ONNX_BUILD("GroupNormalization", 18, old_group_norm),
     ONNX_TEXT("GroupNormalization", 21, "group_norm(%0, $num_groups, %1, %2, $epsilon=1e-5)"),
     ONNX_TEXT("LRN", 1, "local_response_norm(%0, $size, $alpha=0.0001, $beta=0.75, $bias=1.0)"),
     {NULL, NULL, NULL, 0, 0},

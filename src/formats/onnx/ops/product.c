@@ -15,10 +15,20 @@ static int gemm(cni_onnx_call *c)
   return cni_onnx_out(c, 0, alpha == 1 ? t : cn_mul(t, cn_num(alpha)));
 }
 
+/* Of halves in float32. */
+static int det(cni_onnx_call *c)
+{
+  cn_tensor *x = cni_onnx_in(c, 0);
+  if (!x) return cn_err();
+  cn_dtype own = cn_dtype_of(x);
+  if (cn_dtype_size(own) == 2) x = cn_cast(x, CN_F32);
+  return cni_onnx_out(c, 0, x ? cn_cast(cn_det(x), own) : NULL);
+}
+
 const cni_onnx_op cni_onnx_product_ops[] = {
     ONNX_TEXT("MatMul", 1, "matmul(%0, %1)"),
     ONNX_BUILD("Gemm", 1, gemm),
-    ONNX_TEXT("Einsum", 12, "einsum($equation, %*)"),
-    ONNX_TEXT("Det", 11, "det(%0)"),
+    ONNX_TEXT("Einsum", 12, "cast(einsum($equation, %*), @0)"),
+    ONNX_BUILD("Det", 11, det),
     {NULL, NULL, NULL, 0, 0},
 };

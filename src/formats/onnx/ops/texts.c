@@ -3,45 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "formats/onnx/call.h"
-#include "formats/onnx/regex.h"
 #include "formats/onnx/letters.h"
-
-/* Strings of the host, each with a zero behind it. */
-typedef struct texts {
-  const char **s;
-  int64_t *sizes;
-  int64_t n;
-  const cn_tensor *shaped; /* the lengths */
-} texts;
-
-static int texts_in(texts *out, cni_onnx_call *c, size_t i)
-{
-  cn_strings s;
-  if (cni_onnx_strings_in(&s, c, i)) return cn_err();
-  size_t nbytes = (size_t)cn_numel(s.bytes), n = (size_t)cn_numel(s.lengths), at = 0;
-  *out = (texts){.n = (int64_t)n, .shaped = s.lengths};
-  char *bytes = cni_onnx_room(c, nbytes + 1, 1), *copies = cni_onnx_room(c, nbytes + n + 1, 1);
-  out->s = cni_onnx_room(c, n + 1, sizeof *out->s);
-  out->sizes = cni_onnx_room(c, n + 1, sizeof *out->sizes);
-  if (!bytes || !copies || !out->s || !out->sizes) return cn_err();
-  if (cn_to_data(bytes, nbytes, s.bytes) || cn_to_data(out->sizes, n * sizeof(int64_t), s.lengths)) return cn_err();
-  for (size_t k = 0; k < n; k++) {
-    size_t size = (size_t)out->sizes[k];
-    if (out->sizes[k] < 0 || size > nbytes - at)
-      return cni_onnx_fail(c, CN_ERR_VALUE, "strings longer than their bytes");
-    out->s[k] = memcpy(copies + at + k, bytes + at, size);
-    at += size;
-  }
-  return CN_OK;
-}
-
-static int out_texts(cni_onnx_call *c, size_t i, const char *const *s, const int64_t *shape, size_t ndim)
-{
-  cn_strings made = {NULL, NULL};
-  cn_strings_from(&made, s, shape, ndim);
-  return cni_onnx_out_strings(c, i, &made);
-}
+#include "formats/onnx/regex.h"
+#include "formats/onnx/texts.h"
 
 /* The strings of an attribute; n 0: it is not given. */
 static const char *const *listed(const cni_onnx_call *c, const char *name, size_t *n)
@@ -82,11 +46,11 @@ static const char **stopwords_of(cni_onnx_call *c, size_t *n, bool lower)
 /* Words that are not stop words, in the case that is wanted; none left: an empty one. */
 static int normalize(cni_onnx_call *c)
 {
-  texts x;
+  cni_onnx_texts x;
   size_t nstops, n = 0;
   const char *action = cni_onnx_text(c, "case_change_action", "NONE");
   bool exact = cni_onnx_int(c, "is_case_sensitive", 0) != 0, upper = !strcmp(action, "UPPER");
-  if (texts_in(&x, c, 0)) return cn_err();
+  if (cni_onnx_texts_in(&x, c, 0)) return cn_err();
   const int64_t *shape = cn_shape(x.shaped);
   size_t ndim = (size_t)cn_ndim(x.shaped);
   if (!upper && strcmp(action, "LOWER") != 0 && strcmp(action, "NONE") != 0)
@@ -103,7 +67,7 @@ static int normalize(cni_onnx_call *c)
     kept[n++] = word;
   }
   if (!n) kept[n++] = "";
-  return out_texts(c, 0, kept, ndim == 2 ? (int64_t[]){1, (int64_t)n} : (int64_t[]){(int64_t)n}, ndim);
+  return cni_onnx_out_texts(c, 0, kept, ndim == 2 ? (int64_t[]){1, (int64_t)n} : (int64_t[]){(int64_t)n}, ndim);
 }
 
 /* ---- StringSplit ---- */
@@ -141,10 +105,10 @@ static int64_t count_pieces(const char *s, const char *delimiter, int64_t most)
 /* Pieces along a new last dimension, empty ones behind those that are fewer, and how many there are. */
 static int split(cni_onnx_call *c)
 {
-  texts x;
+  cni_onnx_texts x;
   const char *delimiter = cni_onnx_text(c, "delimiter", "");
   int64_t most = cni_onnx_int(c, "maxsplit", -1), shape[CN_MAX_DIMS], width = 0;
-  if (texts_in(&x, c, 0)) return cn_err();
+  if (cni_onnx_texts_in(&x, c, 0)) return cn_err();
   if (most < 0) most = INT64_MAX - 1;
   size_t ndim = (size_t)cn_ndim(x.shaped), n = (size_t)x.n;
   int64_t *counts = cni_onnx_room(c, n + 1, sizeof *counts);
@@ -168,7 +132,7 @@ static int split(cni_onnx_call *c)
   if (cn_err()) return cn_err();
   for (size_t d = 0; d < ndim; d++) shape[d] = cn_shape(x.shaped)[d];
   shape[ndim] = width;
-  if (out_texts(c, 0, all, shape, ndim + 1)) return cn_err();
+  if (cni_onnx_out_texts(c, 0, all, shape, ndim + 1)) return cn_err();
   return cni_onnx_out(c, 1, cn_to_device(cn_from_data(counts, shape, ndim, CN_I64), cni_onnx_device(c)));
 }
 
@@ -176,9 +140,9 @@ static int split(cni_onnx_call *c)
 
 static int regex_full_match(cni_onnx_call *c)
 {
-  texts x;
+  cni_onnx_texts x;
   const char *pattern = cni_onnx_text(c, "pattern", "");
-  if (texts_in(&x, c, 0)) return cn_err();
+  if (cni_onnx_texts_in(&x, c, 0)) return cn_err();
   bool *found = cni_onnx_room(c, (size_t)x.n + 1, sizeof *found);
   cni_regex *regex = found ? cni_regex_compile(&c->room, pattern, strlen(pattern)) : NULL;
   if (!regex) return cn_err();
@@ -308,12 +272,12 @@ static void count_grams(float *row, const tfidf *t, const int64_t *x, int64_t si
 /* Each row's items as numbers of the pool. */
 static const int64_t *items_in(const tfidf *t, cni_onnx_call *c, const cn_tensor **shaped)
 {
-  texts x;
+  cni_onnx_texts x;
   if (c->in[0] && c->in[0]->kind != CN_ONNX_STRINGS) {
     *shaped = cni_onnx_in(c, 0);
     return cni_onnx_ints_in(c, 0).v;
   }
-  if (texts_in(&x, c, 0)) return NULL;
+  if (cni_onnx_texts_in(&x, c, 0)) return NULL;
   int64_t *numbers = cni_onnx_room(c, (size_t)x.n + 1, sizeof *numbers);
   for (int64_t i = 0; numbers && i < x.n; i++) numbers[i] = number_of(t, x.s[i]);
   *shaped = x.shaped;
