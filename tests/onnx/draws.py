@@ -271,20 +271,14 @@ def transpose(d):
 
 @family("Squeeze Unsqueeze")
 def squeeze(d):
-    shape = d.shape()
-    axes = sorted(set(d.axes(len(shape) + 1, 1)) if d.opset >= 11 else {a % (len(shape) + 1) for a in d.axes(len(shape) + 1, 1)})
-    rank = len(shape) + len({a % (len(shape) + len(axes)) for a in axes})
-    axes = [a for a in axes if -rank <= a < rank]
-    if len({a % rank for a in axes}) != len(axes):
-        axes = [axes[0] % rank]
+    shape, n = d.shape(most=3), d.int(1, 2)
+    rank = len(shape) + n
+    axes = [int(a) - rank if d.opset >= 11 and d.chance(0.3) else int(a) for a in d.rng.permutation(rank)[:n]]
     x = d.values(shape, d.type(strings=True))
     if d.name == "Squeeze":
         for a in sorted(a % rank for a in axes):
-            x = np.expand_dims(x, min(a, x.ndim))
-        axes = [a for a in axes if -x.ndim <= a < x.ndim and x.shape[a] == 1]
-        if len({a % x.ndim for a in axes}) != len(axes):
-            axes = axes[:1]
-        axes = axes or None
+            x = np.expand_dims(x, a)
+        axes = d.maybe(axes, 0.8)
     if d.opset < 13:
         d.says(x, axes=axes)
     else:
@@ -511,7 +505,7 @@ def matmul(d):
 @family("Gemm com.microsoft:FusedGemm")
 def gemm(d):
     t = d.type() if ":" not in d.name else F32
-    m, k, n = d.int(1, 4), d.int(0 if d.chance(0.05) else 1, 4), d.int(1, 4)
+    m, k, n = d.int(1, 4), d.int(0 if d.chance(0.05) and ":" not in d.name else 1, 4), d.int(1, 4)
     ta, tb = d.int(0, 1), d.int(0, 1)
     c = d.values(d.one((m, n), (1, n), (n,), (m, 1), (), (1,)) if d.opset >= 7 else (m, n), t)
     numbers = {"alpha": d.maybe(0.5), "beta": d.maybe(2.0)} if t.kind == "f" else {}

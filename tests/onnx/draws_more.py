@@ -538,3 +538,31 @@ def ms_more(d):
         d.says((d.values((n, 3, 3), F32) + 5 * np.eye(3, dtype=F32)).astype(F32))
     else:
         d.says(d.values((1, 1, 5, 6), F32), d.values((n, 4), F32, 0, 1), np.zeros((n,), I32), ints(2, 3).astype(I32))
+
+
+@family("com.microsoft:MatMulBnb4")
+def bnb4(d):
+    k, n, block = 16 * d.int(1, 3), d.int(1, 4), 16
+    d.says(d.values((d.int(1, 3), k), F32, -1, 1), small(d, (n * k // 2,), U8), d.values((n * k // block,), F32, 0.1, 1), K=k,
+           N=n, block_size=block, quant_type=d.int(0, 1))
+
+
+@family("com.microsoft:GatherBlockQuantized")
+def gather_block_quantized(d):
+    rows, blocks = d.int(2, 4), d.int(1, 3)
+    zero = d.maybe(small(d, (rows, -(-blocks // 2)), U8))
+    d.says(small(d, (rows, blocks * 8), U8), d.rng.integers(0, rows, d.shape(1, 2, empty=0)).astype(I64),
+           d.values((rows, blocks), F32, 0.1, 1), zero, gather_axis=0, quantize_axis=1, block_size=16, bits=4)
+
+
+@family("com.microsoft:MatMulInteger16")
+def matmul_integer16(d):
+    t, k = np.dtype("i2"), d.int(1, 4)
+    d.says(d.values((d.int(1, 3), k), t), d.values((k, d.int(1, 3)), t))
+
+
+@family("com.microsoft:QLinearConv")
+def ms_qlinear_conv(d):
+    x, w, m = small(d, (1, 5, 4, 2), U8), small(d, (3, 2, 3, 2), d.one(U8, I8)), 3
+    d.says(x, scale(d), small(d, (), U8), w, scale(d), np.zeros((), w.dtype), scale(d), small(d, (), U8),
+           d.maybe(d.rng.integers(-99, 99, m).astype(I32)), channels_last=1)

@@ -112,6 +112,19 @@ cn_tensor *cni_onnx_int8_product(cni_onnx_int8 a, cni_onnx_int8 b)
   return row ? cn_squeeze(t, .dim = CN_INTS(column ? -1 : -2)) : t;
 }
 
+cn_tensor *cni_onnx_dynamic_product(const cni_onnx_call *c, cn_tensor *x, cn_tensor *b, cn_tensor *scale,
+                                    cn_tensor *zero)
+{
+  cni_onnx_scaled a;
+  cni_onnx_int8 left, right;
+  if (!b || !scale || cni_onnx_quantize_dynamic(&a, c, x) || cni_onnx_int8_of(&left, c, a.q, a.zero, -2) ||
+      cni_onnx_int8_of(&right, c, b, zero, -1))
+    return NULL;
+  cn_tensor *sums = cni_onnx_int8_product(left, right);
+  cn_tensor *unit = cn_mul(a.scale, cn_numel(scale) == 1 ? cn_reshape(scale, CN_SCALAR_SHAPE) : scale);
+  return sums && unit ? cn_mul(cn_cast(sums, cn_dtype_of(unit)), unit) : NULL;
+}
+
 /* ---- convolutions ---- */
 
 /* x with its zero point around it. */

@@ -30,6 +30,9 @@ int cni_onnx_out_quantized(cni_onnx_call *c, cn_tensor *y, size_t i, cn_dtype ot
 /* QuantizeLinear and DequantizeLinear, which stand in two domains (ops/quantize.c). */
 int cni_onnx_quantize_linear(cni_onnx_call *c);
 int cni_onnx_dequantize_linear(cni_onnx_call *c);
+/* com.microsoft's LSTM of quantised weights (ops/recurrent.c), and QLinearConv (ops/quantproduct.c). */
+int cni_onnx_dynamic_lstm(cni_onnx_call *c);
+int cni_onnx_qlinear_conv(cni_onnx_call *c);
 
 /* ---- products (int8.c) ---- */
 
@@ -44,6 +47,10 @@ int cni_onnx_int8_in(cni_onnx_int8 *out, const cni_onnx_call *c, size_t i, size_
 int cni_onnx_int8_of(cni_onnx_int8 *out, const cni_onnx_call *c, cn_tensor *x, cn_tensor *zero, int64_t axis);
 /* (..., m, k) x (..., k, n) of what is above the zero points, in int32; vectors as matmul takes them. */
 cn_tensor *cni_onnx_int8_product(cni_onnx_int8 a, cni_onnx_int8 b);
+/* x, quantised by its extremes, times b, of which a unit stands for `scale`: one number, or one for each column, as has
+ * its zero point (NULL: 0). */
+cn_tensor *cni_onnx_dynamic_product(const cni_onnx_call *c, cn_tensor *x, cn_tensor *b, cn_tensor *scale,
+                                    cn_tensor *zero);
 /* x (N, C, ...) with w (M, C / group, ...), by the call's attributes: (N, M, ...) in int32. */
 cn_tensor *cni_onnx_int8_conv(const cni_onnx_call *c, cni_onnx_int8 x, cni_onnx_int8 w);
 

@@ -19,7 +19,7 @@ int cni_onnx_standard_of(cni_onnx_call *c, const char *name, int64_t opset, cn_t
   cn_onnx_value **made = cni_onnx_room(c, n + 1, sizeof *made), *const *given = c->in;
   size_t nin = c->nin;
   if (!made) return cn_err();
-  for (size_t i = 0; i < n; i++) made[i] = cni_onnx_take(t[i]);
+  for (size_t i = 0; i < n; i++) made[i] = t[i] ? cni_onnx_take(t[i]) : NULL;
   c->in = made;
   c->nin = n;
   int status = cn_err() ? cn_err() : cni_onnx_standard(c, name, opset);

@@ -72,7 +72,52 @@ static int global_average_pool(cni_onnx_call *c)
   return cni_onnx_out_quantized(c, cn_mean(x, .dim = {dims, n}, .keepdim = true), 3, type_in(c, 0));
 }
 
+/* Where the condition is true the one, elsewhere the other. */
+static int where(cni_onnx_call *c)
+{
+  cn_tensor *condition = cni_onnx_in(c, 0), *a = cni_onnx_real_in(c, 1), *b = a ? cni_onnx_real_in(c, 4) : NULL;
+  if (!condition || !b) return cn_err();
+  return cni_onnx_out_quantized(c, cn_where(condition, a, b), 7, type_in(c, 1));
+}
+
+/* What the default domain has of this name, of real numbers. Channels may come last. */
+static int real(cni_onnx_call *c, const char *name, int64_t opset)
+{
+  cn_tensor *x = cni_onnx_real_in(c, 0);
+  bool last = cni_onnx_int(c, "channels_last", 0) != 0;
+  if (x && last) x = cn_movedim(x, (int64_t[]){-1}, 1, (int64_t[]){1}, 1);
+  if (!x || cn_err() || cni_onnx_standard_of(c, name, opset, &x, 1)) return cn_err();
+  cn_tensor *y = cni_onnx_result(c);
+  if (y && last) y = cn_contiguous(cn_movedim(y, (int64_t[]){1}, 1, (int64_t[]){-1}, 1));
+  return cni_onnx_out_quantized(c, y, 3, type_in(c, 0));
+}
+
+static int average_pool(cni_onnx_call *c) { return real(c, "AveragePool", 11); }
+static int reduce_mean(cni_onnx_call *c) { return real(c, "ReduceMean", 11); }
+
 /* ---- products ---- */
+
+/* Channels may come last, but for those of the weights. */
+static int qlinear_conv(cni_onnx_call *c)
+{
+  cn_tensor *given[9];
+  if (!cni_onnx_int(c, "channels_last", 0)) return cni_onnx_qlinear_conv(c);
+  for (size_t i = 0; i < 9; i++) given[i] = cni_onnx_maybe(c, i);
+  if (cn_err() || !given[0]) return cn_err() ? cn_err() : cni_onnx_fail(c, CN_ERR_VALUE, "input 0 is missing");
+  given[0] = cn_movedim(given[0], (int64_t[]){-1}, 1, (int64_t[]){1}, 1);
+  if (cni_onnx_standard_of(c, "QLinearConv", 10, given, 9) || !cni_onnx_result(c)) return cn_err();
+  return cni_onnx_out(c, 0, cn_contiguous(cn_movedim(cni_onnx_result(c), (int64_t[]){1}, 1, (int64_t[]){-1}, 1)));
+}
+
+/* Of 16 bits, with sums in 32. */
+static int matmul_integer16(cni_onnx_call *c)
+{
+  cn_tensor *a = cni_onnx_in(c, 0), *b = cni_onnx_in(c, 1);
+  if (!a || !b) return cn_err();
+  cn_dtype dtype = cn_dtype_of(a) == CN_U16 && cn_dtype_of(b) == CN_U16 ? CN_U32 : CN_I32;
+  cn_tensor *t = cn_matmul(cn_cast(a, CN_I64), cn_cast(b, CN_I64));
+  return cni_onnx_out(c, 0, t ? cn_cast(t, dtype) : NULL);
+}
 
 /* a, b, their scales and zero points; NULL: there is none. */
 typedef struct operands {
@@ -109,13 +154,9 @@ static int matmul_integer_to_float(cni_onnx_call *c)
 
 static int dynamic_quantize_matmul(cni_onnx_call *c)
 {
-  cn_tensor *scale = NULL;
-  cni_onnx_scaled a;
-  if (cni_onnx_quantize_dynamic(&a, c, cni_onnx_in(c, 0))) return cn_err();
-  operands o = {.a = a.q, .a_scale = a.scale, .a_zero = a.zero, .b = cni_onnx_in(c, 1), .b_scale = cni_onnx_in(c, 2)};
-  o.b_zero = cni_onnx_maybe(c, 3);
-  cn_tensor *sums = product(c, &o, &scale);
-  return out_real(c, sums, scale, cni_onnx_maybe(c, 4));
+  cn_tensor *x = cni_onnx_in(c, 0), *bias = cni_onnx_maybe(c, 4);
+  cn_tensor *y = cni_onnx_dynamic_product(c, x, cni_onnx_in(c, 1), cni_onnx_in(c, 2), cni_onnx_maybe(c, 3));
+  return cni_onnx_out(c, 0, y && bias ? cn_add(y, bias) : y);
 }
 
 /* alpha times the product, plus C, which counts units of the scales; without y_scale the result is real. */
@@ -150,6 +191,68 @@ static cn_tensor *unpacked(cn_tensor *x, int64_t bits)
     parts[i] = cn_bitwise_and(cn_bitwise_right_shift(x, cn_int((int64_t)i * bits)), cn_int((1 << bits) - 1));
   x = cn_stack(parts, n, .dim = -1);
   return x ? cn_flatten(x, .start_dim = -2) : NULL;
+}
+
+/* The numbers that four bits stand for: bitsandbytes' FP4, then NF4, whose are the quantiles of a normal distribution. */
+static const float of_four_bits[2][16] = {
+    {0, 0.00520833F, 0.66666667F, 1, 0.33333333F, 0.5F, 0.16666667F, 0.25F, 0, -0.00520833F, -0.66666667F, -1, -0.33333333F,
+     -0.5F, -0.16666667F, -0.25F},
+    {-1, -0.6961928009986877F, -0.5250730514526367F, -0.39491748809814453F, -0.28444138169288635F, -0.18477343022823334F,
+     -0.09105003625154495F, 0, 0.07958029955625534F, 0.16093020141124725F, 0.24611230194568634F, 0.33791524171829224F,
+     0.44070982933044434F, 0.5626170039176941F, 0.7229568362236023F, 1}};
+
+/* A times the transpose of B, whose rows follow one another in blocks, each of which has a largest number. The first of
+ * two numbers is a byte's upper half. */
+static int matmul_bnb4(cni_onnx_call *c)
+{
+  cn_tensor *a = cni_onnx_in(c, 0), *b = cni_onnx_in(c, 1), *most = cni_onnx_in(c, 2);
+  int64_t k = cni_onnx_int(c, "K", 0), n = cni_onnx_int(c, "N", 0), block = cni_onnx_int(c, "block_size", 0);
+  int64_t type = cni_onnx_int(c, "quant_type", 0);
+  if (!a || !b || !most || cn_err()) return cn_err();
+  int64_t blocks = k > 0 && n > 0 && block > 0 && n < INT32_MAX && k < INT32_MAX ? (n * k + block - 1) / block : 0;
+  if (!blocks || type < 0 || type > 1 || cn_numel(b) != (n * k + 1) / 2 || cn_numel(most) != blocks)
+    return cni_onnx_fail(c, CN_ERR_SHAPE, "weights, scales and attributes do not fit");
+  b = cn_reshape(b, CN_SHAPE(-1));
+  cn_tensor *halves[2] = {cn_bitwise_right_shift(b, cn_int(4)), cn_bitwise_and(b, cn_int(15))};
+  cn_tensor *at = cn_cast(cn_narrow(cn_reshape(cn_stack(halves, 2, .dim = 1), CN_SHAPE(-1)), 0, 0, n * k), CN_I64);
+  cn_tensor *table = cn_to_device(cn_from_data(of_four_bits[type], CN_SHAPE(16), CN_F32), cni_onnx_device(c));
+  cn_tensor *units = cn_repeat_interleave(cn_cast(cn_reshape(most, CN_SHAPE(-1)), CN_F32), block, 0);
+  cn_tensor *w = cn_mul(cn_index_select(table, 0, at), cn_narrow(units, 0, 0, n * k));
+  w = w ? cn_cast(cn_reshape(w, CN_SHAPE(n, k)), cn_dtype_of(a)) : NULL;
+  return cni_onnx_out(c, 0, !w ? NULL : cni_onnx_int(c, "transB", 1) ? cn_linear(a, w, NULL) : cn_matmul(a, w));
+}
+
+/* Gathered, then scaled: each block of an axis has a scale and a zero point. Of bytes, `bits` each stand in them. */
+static int gather_block_quantized(cni_onnx_call *c)
+{
+  cn_tensor *x = cni_onnx_in(c, 0), *scale = cni_onnx_in(c, 2), *zero = cni_onnx_maybe(c, 3);
+  int64_t bits = cni_onnx_int(c, "bits", 4), block = cni_onnx_int(c, "block_size", 128);
+  int64_t axis = x ? cni_onnx_axis(c, cni_onnx_int(c, "quantize_axis", 1), cn_ndim(x)) : -1;
+  if (axis < 0 || !scale || cn_err()) return cn_err();
+  cn_dtype dtype = cn_dtype_of(x);
+  bool bytes = dtype == CN_U8, floats = cn_dtype_is_float(dtype);
+  if (bytes && bits != 2 && bits != 4 && bits != 8) return cni_onnx_fail(c, CN_ERR_VALUE, "bits is %lld", (long long)bits);
+  if (bytes) x = unpacked(x, bits);
+  if (bytes && zero) zero = unpacked(zero, bits);
+  if (!x || !scale || cn_ndim(scale) != cn_ndim(x)) return cni_onnx_fail(c, CN_ERR_SHAPE, "scales do not fit");
+  if (zero && cn_size(zero, axis) > cn_size(scale, axis)) zero = cn_narrow(zero, axis, 0, cn_size(scale, axis));
+  if (floats && !block) block = cn_size(x, axis);
+  cn_tensor *unit = cni_onnx_per_axis(c, scale, x, axis, block);
+  zero = zero ? cni_onnx_per_axis(c, cn_cast(zero, CN_F32), x, axis, block)
+              : cn_num(bytes ? (double)(1 << (bits - 1)) : 0);
+  if (!unit || !zero) return cn_err();
+  cn_tensor *given[2] = {cn_cast(cn_mul(cn_sub(cn_cast(x, CN_F32), zero), cn_cast(unit, CN_F32)), cn_dtype_of(scale)),
+                         cni_onnx_in(c, 1)};
+  const cni_onnx_attr *gather = cni_onnx_attr_of(c, "gather_axis");
+  const cni_onnx_node *own = c->node;
+  cni_onnx_node node = *own;
+  cni_onnx_attr along = {.name = "axis", .kind = CNI_ATTR_INT, .i = gather ? gather->i : 0};
+  node.attrs = &along;
+  node.nattrs = 1;
+  c->node = &node;
+  int status = cn_err() ? cn_err() : cni_onnx_standard_of(c, "Gather", 13, given, 2);
+  c->node = own;
+  return status;
 }
 
 /* A (..., K) times the transpose of B (N, blocks of K, bytes), each block with a scale and a zero point. */
@@ -187,5 +290,13 @@ const cni_onnx_op cni_onnx_quantized_ops[] = {
     ONNX_BUILD("MatMulIntegerToFloat", 1, matmul_integer_to_float),
     ONNX_BUILD("DynamicQuantizeMatMul", 1, dynamic_quantize_matmul),
     ONNX_BUILD("MatMulNBits", 1, matmul_nbits),
+    ONNX_BUILD("MatMulBnb4", 1, matmul_bnb4),
+    ONNX_BUILD("MatMulInteger16", 1, matmul_integer16),
+    ONNX_BUILD("GatherBlockQuantized", 1, gather_block_quantized),
+    ONNX_BUILD("QLinearWhere", 1, where),
+    ONNX_BUILD("QLinearAveragePool", 1, average_pool),
+    ONNX_BUILD("QLinearReduceMean", 1, reduce_mean),
+    ONNX_BUILD("QLinearConv", 1, qlinear_conv),
+    ONNX_BUILD("DynamicQuantizeLSTM", 1, cni_onnx_dynamic_lstm),
     {NULL, NULL, NULL, 0, 0},
 };

@@ -67,7 +67,7 @@ static cn_tensor *of_channels(cn_tensor *v, const cn_tensor *like)
   return cn_reshape(v, shape, (size_t)cn_ndim(like));
 }
 
-static int qlinear_conv(cni_onnx_call *c)
+int cni_onnx_qlinear_conv(cni_onnx_call *c)
 {
   cni_onnx_int8 x, w;
   cn_tensor *b = cni_onnx_maybe(c, 8);
@@ -82,6 +82,6 @@ const cni_onnx_op cni_onnx_quantproduct_ops[] = {
     ONNX_BUILD("MatMulInteger", 10, matmul_integer),
     ONNX_BUILD("QLinearMatMul", 10, qlinear_matmul),
     ONNX_BUILD("ConvInteger", 10, conv_integer),
-    ONNX_BUILD("QLinearConv", 10, qlinear_conv),
+    ONNX_BUILD("QLinearConv", 10, cni_onnx_qlinear_conv),
     {NULL, NULL, NULL, 0, 0},
 };

@@ -7,7 +7,7 @@
 #include <cairn/ext/parts.h>
 #include <string.h>
 
-#include "formats/onnx/call.h"
+#include "formats/onnx/quant.h"
 
 enum { MOST_GATES = 4, FUNCTIONS = 3 };
 
@@ -41,12 +41,15 @@ typedef struct net {
   activation f[2 * FUNCTIONS];
   const char *mode; /* recurrent_sequence's; NULL: it does not know this network */
   cn_tensor *x, *w, *r, *b, *h0, *c0, *p;
+  cn_tensor *scales[2], *zeros[2]; /* of w and r where these are quantised: columns of gates; else NULL */
+  const cni_onnx_call *call;
   cn_tensor *seen, *turned, *last; /* of lengths: (T, B, 1) in the sequence; (T, B) turned around; (1, B) the last */
 } net;
 
 /* One direction: its own weights and states. */
 typedef struct way {
   cn_tensor *x, *w, *r, *wb, *rb, *h, *c, *p;
+  cn_tensor *scales[2], *zeros[2];
   const activation *f;
   bool reverse;
 } way;
@@ -170,10 +173,19 @@ static cn_tensor *part(const net *n, cn_tensor *rows, int i, int count)
   return rows ? cn_narrow(rows, 0, i * n->hidden, count * n->hidden) : NULL;
 }
 
+/* What comes from the input (of 0) or from the state (of 1): its product with their weights. */
+static cn_tensor *product(const net *n, const way *d, int of, cn_tensor *x, cn_tensor *bias)
+{
+  cn_tensor *w = of ? d->r : d->w;
+  if (!d->scales[of]) return cn_linear(x, w, bias);
+  cn_tensor *y = cni_onnx_dynamic_product(n->call, x, w, d->scales[of], d->zeros[of]);
+  return y && bias ? cn_add(y, bias) : y;
+}
+
 /* given: (B, gates) of the input. The next states from *h and *c. */
 static void lstm_step(const net *n, const way *d, cn_tensor *given, cn_tensor **h, cn_tensor **c)
 {
-  cn_tensor *all = cn_add(given, cn_linear(*h, d->r, NULL)), *i = gate(n, all, 0), *o = gate(n, all, 1), *f;
+  cn_tensor *all = cn_add(given, product(n, d, 1, *h, NULL)), *i = gate(n, all, 0), *o = gate(n, all, 1), *f;
   if (d->p) i = cn_add(i, cn_mul(part(n, d->p, 0, 1), *c));
   i = activate(&d->f[0], clipped(n, i));
   if (n->input_forget) f = cn_rsub(i, cn_int(1));
@@ -226,7 +238,7 @@ static int run_formulas(made *m, const net *n, const way *d, cni_onnx_call *c)
   cn_tensor **cs = cni_onnx_room(c, (size_t)n->steps + 1, sizeof(cn_tensor *));
   bool separate = n->kind == GRU; /* its hidden bias is added where its reset gate can multiply it */
   cn_tensor *bias = d->wb && !separate ? cn_add(d->wb, d->rb) : d->wb;
-  cn_tensor *given = cn_linear(d->x, d->w, bias);
+  cn_tensor *given = product(n, d, 0, d->x, bias);
   m->h = d->h;
   m->c = d->c;
   if (!given || !ys || !cs) return cn_err();
@@ -311,8 +323,10 @@ static int check_net(const net *n, const cni_onnx_call *c)
   if (given != n->hidden)
     return cni_onnx_fail(c, CN_ERR_SHAPE, "hidden_size is %lld, the weights have %lld", (long long)given,
                          (long long)n->hidden);
-  if (check_shape(c, "W", n->w, n->ways, width, cn_shape(n->x)[2]) ||
-      check_shape(c, "R", n->r, n->ways, width, n->hidden) || check_shape(c, "B", n->b, n->ways, 2 * width, -1) ||
+  int64_t size = cn_shape(n->x)[2];
+  bool turned = n->scales[0] != NULL; /* rows of those are what gates are of those of floats */
+  if (check_shape(c, "W", n->w, n->ways, turned ? size : width, turned ? width : size) ||
+      check_shape(c, "R", n->r, n->ways, turned ? n->hidden : width, turned ? width : n->hidden) || check_shape(c, "B", n->b, n->ways, 2 * width, -1) ||
       check_shape(c, "initial_h", n->h0, n->ways, n->batch, n->hidden) ||
       check_shape(c, "initial_c", n->c0, n->ways, n->batch, n->hidden))
     return cn_err();
@@ -333,7 +347,7 @@ static int read_direction(net *n, bool *reverse, const cni_onnx_call *c)
 static const char *mode_of(const net *n)
 {
   bool same = n->ways == 1 || n->f[0].f == n->f[1].f;
-  if (n->clip > 0 || n->p || n->input_forget) return NULL;
+  if (n->clip > 0 || n->p || n->input_forget || n->scales[0]) return NULL;
   if (n->kind == RNN && n->f[0].f == RELU && same) return "relu";
   if (!n->plain || (n->kind == GRU && !n->linear_before_reset)) return NULL;
   return n->kind == RNN ? "tanh" : n->kind == GRU ? "gru" : "lstm";
@@ -341,6 +355,7 @@ static const char *mode_of(const net *n)
 
 static int read_net(net *n, bool *reverse, cni_onnx_call *c)
 {
+  n->call = c;
   n->gates = n->kind == RNN ? 1 : n->kind == GRU ? 3 : 4;
   n->nfunctions = (int)n->kind + 1;
   n->x = cni_onnx_in(c, 0);
@@ -365,10 +380,12 @@ static int read_net(net *n, bool *reverse, cni_onnx_call *c)
   if (cn_err()) return cn_err();
   n->steps = cn_shape(n->x)[0];
   n->batch = cn_shape(n->x)[1];
-  n->hidden = cn_shape(n->r)[2];
+  n->hidden = cn_shape(n->r)[n->scales[0] ? 1 : 2];
   n->mode = mode_of(n);
   return check_net(n, c) ? cn_err() : read_lengths(n, c);
 }
+
+static cn_tensor *of_way(cn_tensor *t, int64_t i) { return t && cn_ndim(t) ? cn_select(t, 0, i) : NULL; }
 
 static way way_of(const net *n, int64_t i, bool reverse)
 {
@@ -388,6 +405,8 @@ static way way_of(const net *n, int64_t i, bool reverse)
                     : n->c0         ? cn_select(n->c0, 0, i)
                                     : zero,
                .p = n->p ? cn_select(n->p, 0, i) : NULL,
+               .scales = {of_way(n->scales[0], i), of_way(n->scales[1], i)},
+               .zeros = {of_way(n->zeros[0], i), of_way(n->zeros[1], i)},
                .f = n->f + i * n->nfunctions,
                .reverse = reverse};
 }
@@ -398,9 +417,8 @@ static int out_joined(cni_onnx_call *c, size_t i, cn_tensor *const *of, const ne
   return cni_onnx_wants(c, i) ? cni_onnx_out(c, i, cn_stack(of, (size_t)n->ways, .dim = dim)) : CN_OK;
 }
 
-static int run_net(cni_onnx_call *c, net_kind kind)
+static int run_net(cni_onnx_call *c, net n)
 {
-  net n = {.kind = kind};
   cn_tensor *ys[2], *hs[2], *cs[2];
   bool reverse = false;
   if (read_net(&n, &reverse, c)) return cn_err();
@@ -414,12 +432,20 @@ static int run_net(cni_onnx_call *c, net_kind kind)
   }
   int64_t first = n.batch_first ? 1 : 0;
   if (out_joined(c, 0, ys, &n, 1 + first) || out_joined(c, 1, hs, &n, first)) return cn_err();
-  return kind == LSTM ? out_joined(c, 2, cs, &n, first) : CN_OK;
+  return n.kind == LSTM ? out_joined(c, 2, cs, &n, first) : CN_OK;
 }
 
-static int rnn(cni_onnx_call *c) { return run_net(c, RNN); }
-static int gru(cni_onnx_call *c) { return run_net(c, GRU); }
-static int lstm(cni_onnx_call *c) { return run_net(c, LSTM); }
+static int rnn(cni_onnx_call *c) { return run_net(c, (net){.kind = RNN}); }
+static int gru(cni_onnx_call *c) { return run_net(c, (net){.kind = GRU}); }
+static int lstm(cni_onnx_call *c) { return run_net(c, (net){.kind = LSTM}); }
+
+int cni_onnx_dynamic_lstm(cni_onnx_call *c)
+{
+  net n = {.kind = LSTM, .scales = {cni_onnx_in(c, 8), cni_onnx_in(c, 10)}};
+  n.zeros[0] = cni_onnx_maybe(c, 9);
+  n.zeros[1] = cni_onnx_maybe(c, 11);
+  return cn_err() ? cn_err() : run_net(c, n);
+}
 
 const cni_onnx_op cni_onnx_recurrent_ops[] = {
     ONNX_BUILD("RNN", 1, rnn),
