@@ -436,7 +436,7 @@ def multi_head(d):
 
 @family("com.microsoft:GroupQueryAttention")
 def grouped(d):
-    b, h, g, e, past = d.int(1, 2), d.int(1, 2), d.int(1, 2), 8 * d.int(1, 2), d.one(0, 3)
+    b, h, g, e, past = d.int(1, 2), d.int(1, 2), d.int(1, 2), 16, d.one(0, 3)
     s = 1 if past else d.int(1, 4)
     rotary_on = d.int(0, 1)
     inputs = [heads(d, b, s, h * g * e), heads(d, b, s, g * e), heads(d, b, s, g * e), d.values((b, g, past, e), F32),
@@ -566,3 +566,11 @@ def ms_qlinear_conv(d):
     x, w, m = small(d, (1, 5, 4, 2), U8), small(d, (3, 2, 3, 2), d.one(U8, I8)), 3
     d.says(x, scale(d), small(d, (), U8), w, scale(d), np.zeros((), w.dtype), scale(d), small(d, (), U8),
            d.maybe(d.rng.integers(-99, 99, m).astype(I32)), channels_last=1)
+
+
+@family("com.microsoft:DecoderMaskedMultiHeadAttention")
+def decoder_masked(d):
+    b, h, e, past, most = 1, d.int(1, 2), 8, d.int(1, 3), 5
+    row = d.values((b, 1, h * e), F32, -1, 1)
+    d.says(row, d.values(row.shape, F32), d.values(row.shape, F32), None, None, d.values((b, h, most, e), F32),
+           d.values((b, h, most, e), F32), np.array([past], I32), num_heads=h, past_present_share_buffer=1, outputs=3)

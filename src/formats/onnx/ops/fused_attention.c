@@ -6,12 +6,16 @@
 #include <string.h>
 
 #include "formats/onnx/attention.h"
+#include "formats/onnx/quant.h"
 
 /* ---- Attention, MultiHeadAttention ---- */
 
+/* Which inputs they are; NONE: there is none. past_value NONE: the past is one tensor of both. length: of the past, in
+ * buffers with room for more. */
 typedef struct inputs {
-  int mask, bias, past, past_value; /* which they are; past_value < 0: the past is one tensor of both */
+  size_t mask, bias, past, past_value, length;
 } inputs;
+enum { NONE = 99 };
 
 /* (B, 1, L or 1, T) of bools from (B) ends; (2 B) ends and starts; (B, T); (B, L, T); NULL with the error set. */
 static cn_tensor *padding_of(cni_onnx_call *c, cn_tensor *mask, int64_t batch, int64_t keys)
@@ -29,27 +33,48 @@ static cn_tensor *padding_of(cni_onnx_call *c, cn_tensor *mask, int64_t batch, i
   return NULL;
 }
 
-/* Keys and values behind those of the past. */
-static int64_t join_past(cni_onnx_attention *a, cni_onnx_call *c, const inputs *at)
+/* x (B, H, L, size) at place `at` of a buffer, the rest as it was. */
+static cn_tensor *placed(const cni_onnx_call *c, cn_tensor *buffer, cn_tensor *x, int64_t at)
 {
-  cn_tensor *keys[2] = {cni_onnx_maybe(c, (size_t)at->past), a->k}, *values[2] = {NULL, a->v};
-  if (!keys[0]) return 0;
-  if (at->past_value < 0) {
-    values[0] = cn_select(keys[0], 0, 1);
-    keys[0] = cn_select(keys[0], 0, 0);
-  } else values[0] = cni_onnx_in(c, (size_t)at->past_value);
-  if (!keys[0] || !values[0]) return 0;
-  if (cn_ndim(keys[0]) != 4 || cn_ndim(values[0]) != 4)
+  if (!buffer || !x) return NULL;
+  int64_t behind = cn_shape(buffer)[2] - at - cn_shape(x)[2];
+  if (at < 0 || behind < 0) return cni_onnx_fail(c, CN_ERR_SHAPE, "past_sequence_length does not fit the buffer"), NULL;
+  cn_tensor *parts[3] = {cn_narrow(buffer, 2, 0, at), x, cn_narrow(buffer, 2, at + cn_shape(x)[2], behind)};
+  return cn_cat(parts, 3, .dim = 2);
+}
+
+/* Keys and values behind those of the past, in a tensor or a buffer of their own. How many there are; negative with the
+ * error set. present: what the next call gets. */
+static int64_t join_past(cn_tensor *present[2], cni_onnx_attention *a, cni_onnx_call *c, const inputs *at)
+{
+  cn_tensor *past[2] = {cni_onnx_maybe(c, at->past), NULL}, *new[2] = {a->k, a->v};
+  present[0] = a->k;
+  present[1] = a->v;
+  if (!past[0]) return cn_err();
+  if (at->past_value == NONE) {
+    past[1] = cn_select(past[0], 0, 1);
+    past[0] = cn_select(past[0], 0, 0);
+  } else past[1] = cni_onnx_in(c, at->past_value);
+  if (!past[0] || !past[1]) return cn_err();
+  if (cn_ndim(past[0]) != 4 || cn_ndim(past[1]) != 4)
     return cni_onnx_fail(c, CN_ERR_SHAPE, "past keys and values must be (batch, heads, length, size)");
-  a->k = cn_cat(keys, 2, .dim = 2);
-  a->v = cn_cat(values, 2, .dim = 2);
-  return cn_shape(keys[0])[2];
+  bool shared = at->length != NONE && cni_onnx_has(c, at->length) && cni_onnx_int(c, "past_present_share_buffer", 1);
+  int64_t length = shared ? cni_onnx_int_in(c, at->length, 0) : cn_shape(past[0])[2];
+  for (int i = 0; i < 2; i++) {
+    cn_tensor *parts[2] = {past[i], new[i]};
+    present[i] = shared ? placed(c, past[i], new[i], length) : cn_cat(parts, 2, .dim = 2);
+    if (!present[i]) return cn_err();
+  }
+  int64_t all = length + cn_shape(a->k)[2];
+  a->k = shared ? cn_narrow(present[0], 2, 0, all) : present[0];
+  a->v = shared ? cn_narrow(present[1], 2, 0, all) : present[1];
+  return cn_err() ? cn_err() : length;
 }
 
 /* Masks, then the product; `past` keys came before the queries' own. */
 static int attend(cni_onnx_attention *a, cni_onnx_call *c, const inputs *at, int64_t past)
 {
-  cn_tensor *mask = cni_onnx_maybe(c, (size_t)at->mask), *added = cni_onnx_maybe(c, (size_t)at->bias);
+  cn_tensor *mask = cni_onnx_maybe(c, at->mask), *added = cni_onnx_maybe(c, at->bias);
   if (cn_err() || !a->q || !a->k || !a->v) return cn_err();
   cn_dtype own = cn_dtype_of(a->q);
   int64_t batch = cn_shape(a->q)[0], queries = cn_shape(a->q)[2], keys = cn_shape(a->k)[2];
@@ -68,35 +93,60 @@ static int attend(cni_onnx_attention *a, cni_onnx_call *c, const inputs *at, int
   return cni_onnx_out(c, 0, cni_onnx_unheads(cni_onnx_attend(a)));
 }
 
-/* The input's product with the weights of queries, keys and values, side by side. */
-static int attention(cni_onnx_call *c)
+/* Of `all`, queries, keys and values side by side. */
+static int attention_of(cni_onnx_call *c, cn_tensor *all, const inputs *at)
 {
-  static const inputs at = {3, 5, 4, -1};
-  cn_tensor *x = cni_onnx_in(c, 0), *w = cni_onnx_in(c, 1), *b = cni_onnx_maybe(c, 2);
   cni_onnx_ints sizes = cni_onnx_ints_of(c, "qkv_hidden_sizes");
-  int64_t heads = cni_onnx_int(c, "num_heads", 0), from = 0, widths[3];
+  int64_t heads = cni_onnx_int(c, "num_heads", 0), from = 0;
   cni_onnx_attention a = {0};
   cn_tensor *parts[3], *present[2];
-  if (!x || !w) return cn_err();
-  if (cni_onnx_int(c, "do_rotary", 0) || cni_onnx_int(c, "past_present_share_buffer", 0))
-    return cni_onnx_fail(c, CN_ERR_UNSUPPORTED, "do_rotary and past_present_share_buffer are not there");
-  if (cn_ndim(x) != 3 || cn_ndim(w) != 2 || (sizes.v && sizes.n != 3))
+  if (!all || cn_err()) return cn_err();
+  if (cni_onnx_int(c, "do_rotary", 0)) return cni_onnx_fail(c, CN_ERR_UNSUPPORTED, "do_rotary is not there");
+  if (cn_ndim(all) != 3 || (sizes.v && sizes.n != 3))
     return cni_onnx_fail(c, CN_ERR_SHAPE, "input, weights or qkv_hidden_sizes do not fit");
-  cn_tensor *all = b ? cn_add(cn_matmul(x, w), b) : cn_matmul(x, w);
   for (int i = 0; i < 3; i++) {
-    widths[i] = sizes.v ? sizes.v[i] : cn_shape(w)[1] / 3;
-    parts[i] = all ? cni_onnx_heads(c, cn_narrow(all, 2, from, widths[i]), heads) : NULL;
-    from += widths[i];
+    int64_t width = sizes.v ? sizes.v[i] : cn_shape(all)[2] / 3;
+    parts[i] = cni_onnx_heads(c, cn_narrow(all, 2, from, width), heads);
+    from += width;
   }
   a.q = parts[0];
   a.k = parts[1];
   a.v = parts[2];
   if (!a.q || !a.k || !a.v) return cn_err();
-  int64_t past = join_past(&a, c, &at);
-  present[0] = a.k;
-  present[1] = a.v;
-  if (cni_onnx_wants(c, 1) && cni_onnx_out(c, 1, cn_stack(present, 2))) return cn_err();
-  return attend(&a, c, &at, past);
+  int64_t past = join_past(present, &a, c, at);
+  if (past < 0 || (cni_onnx_wants(c, 1) && cni_onnx_out(c, 1, cn_stack(present, 2)))) return cn_err();
+  return attend(&a, c, at, past);
+}
+
+/* The input's product with the weights of queries, keys and values. */
+static int attention(cni_onnx_call *c)
+{
+  static const inputs at = {3, 5, 4, NONE, 6};
+  cn_tensor *x = cni_onnx_in(c, 0), *w = cni_onnx_in(c, 1), *b = cni_onnx_maybe(c, 2);
+  if (!x || !w) return cn_err();
+  return attention_of(c, b ? cn_add(cn_matmul(x, w), b) : cn_matmul(x, w), &at);
+}
+
+/* One new position. */
+static int decoder_self_attention(cni_onnx_call *c)
+{
+  static const inputs at = {3, 5, 4, NONE, 6};
+  cn_tensor *x = cni_onnx_in(c, 0), *w = cni_onnx_in(c, 1), *b = cni_onnx_in(c, 2);
+  if (!x || !w || !b) return cn_err();
+  if (cni_onnx_int_in(c, 7, 1) != 1) return cni_onnx_fail(c, CN_ERR_UNSUPPORTED, "beams are not there");
+  return attention_of(c, cn_add(cn_matmul(x, w), b), &at);
+}
+
+/* ... of quantised numbers. */
+static int quantised_attention(cni_onnx_call *c)
+{
+  static const inputs at = {5, NONE, 8, NONE, NONE};
+  cn_tensor *b = cni_onnx_in(c, 2), *scale = cni_onnx_in(c, 3), *by = cni_onnx_in(c, 4);
+  cni_onnx_int8 x, w;
+  if (!b || !scale || !by || cni_onnx_int8_in(&x, c, 0, 6, -2) || cni_onnx_int8_in(&w, c, 1, 7, -1)) return cn_err();
+  cn_tensor *sums = cni_onnx_int8_product(x, w);
+  by = cn_mul(cn_reshape(scale, CN_SCALAR_SHAPE), cn_numel(by) == 1 ? cn_reshape(by, CN_SCALAR_SHAPE) : by);
+  return attention_of(c, sums ? cn_add(cn_mul(cn_cast(sums, cn_dtype_of(b)), by), b) : NULL, &at);
 }
 
 /* Queries, keys and values, each (B, length, columns), or packed with the others in one more dimension. */
@@ -126,49 +176,29 @@ static int read_three(cni_onnx_attention *a, cni_onnx_call *c, cn_tensor *bias)
 
 static int multi_head_attention(cni_onnx_call *c)
 {
-  static const inputs at = {4, 5, 6, 7};
-  cni_onnx_attention a = {0};
-  if (cni_onnx_has(c, 8) || cni_onnx_has(c, 9) || cni_onnx_wants(c, 3))
-    return cni_onnx_fail(c, CN_ERR_UNSUPPORTED, "shared buffers, beams and the scores are not there");
+  static const inputs at = {4, 5, 6, 7, 8};
+  cni_onnx_attention a = {.wants_stages = cni_onnx_wants(c, 3)};
+  cn_tensor *present[2];
+  if (cni_onnx_has(c, 9)) return cni_onnx_fail(c, CN_ERR_UNSUPPORTED, "beams (cache_indirection) are not there");
   if (read_three(&a, c, cni_onnx_maybe(c, 3))) return cn_err();
-  int64_t past = join_past(&a, c, &at);
-  if (cn_err() || cni_onnx_out(c, 1, a.k) || cni_onnx_out(c, 2, a.v)) return cn_err();
-  return attend(&a, c, &at, past);
-}
-
-/* x (B, H, 1, size) at place `at` of a buffer, the rest as it was. */
-static cn_tensor *placed(cn_tensor *buffer, cn_tensor *x, int64_t at)
-{
-  if (!buffer || !x) return NULL;
-  int64_t behind = cn_shape(buffer)[2] - at - 1;
-  cn_tensor *parts[3] = {cn_narrow(buffer, 2, 0, at), x, cn_narrow(buffer, 2, at + 1, behind)};
-  return cn_cat(parts, 3, .dim = 2);
+  int64_t past = join_past(present, &a, c, &at);
+  if (past < 0 || cni_onnx_out(c, 1, present[0]) || cni_onnx_out(c, 2, present[1])) return cn_err();
+  if (attend(&a, c, &at, past)) return cn_err();
+  return a.wants_stages ? cni_onnx_out(c, 3, a.stages[2]) : CN_OK;
 }
 
 /* One new position, whose keys and values lie behind the past, or in a buffer that has room for more. */
 static int decoder_attention(cni_onnx_call *c)
 {
-  static const inputs at = {3, 4, 5, 6};
-  cni_onnx_attention a = {0};
-  cn_tensor *keys = cni_onnx_maybe(c, 5), *values = cni_onnx_maybe(c, 6);
-  if (cni_onnx_int_in(c, 8, 1) != 1 || cni_onnx_wants(c, 3))
-    return cni_onnx_fail(c, CN_ERR_UNSUPPORTED, "beams and the scores are not there");
+  inputs at = {3, 4, 5, 6, cni_onnx_int(c, "past_present_share_buffer", 0) ? 7 : NONE};
+  cni_onnx_attention a = {.wants_stages = cni_onnx_wants(c, 3)};
+  cn_tensor *present[2];
+  if (cni_onnx_int_in(c, 8, 1) != 1) return cni_onnx_fail(c, CN_ERR_UNSUPPORTED, "beams are not there");
   if (cn_err() || read_three(&a, c, cni_onnx_maybe(c, 10))) return cn_err();
-  if (!keys || !cni_onnx_int(c, "past_present_share_buffer", 0)) {
-    int64_t past = join_past(&a, c, &at);
-    if (cn_err() || cni_onnx_out(c, 1, a.k) || cni_onnx_out(c, 2, a.v)) return cn_err();
-    return attend(&a, c, &at, past);
-  }
-  int64_t past = cni_onnx_int_in(c, 7, 0);
-  if (cn_err() || !values) return cn_err() ? cn_err() : cni_onnx_fail(c, CN_ERR_VALUE, "past_value is missing");
-  if (cn_ndim(keys) != 4 || cn_ndim(values) != 4 || past < 0 || past >= cn_shape(keys)[2] || cn_shape(a.q)[2] != 1)
-    return cni_onnx_fail(c, CN_ERR_SHAPE, "past_sequence_length does not fit past_key, or there are many queries");
-  a.k = placed(keys, a.k, past);
-  a.v = placed(values, a.v, past);
-  if (cni_onnx_out(c, 1, a.k) || cni_onnx_out(c, 2, a.v)) return cn_err();
-  a.k = cn_narrow(a.k, 2, 0, past + 1);
-  a.v = cn_narrow(a.v, 2, 0, past + 1);
-  return attend(&a, c, &at, past);
+  int64_t past = join_past(present, &a, c, &at);
+  if (past < 0 || cni_onnx_out(c, 1, present[0]) || cni_onnx_out(c, 2, present[1])) return cn_err();
+  if (attend(&a, c, &at, past)) return cn_err();
+  return a.wants_stages ? cni_onnx_out(c, 3, a.stages[2]) : CN_OK;
 }
 
 /* ---- GroupQueryAttention ---- */
@@ -313,6 +343,8 @@ static int rotary_embedding(cni_onnx_call *c)
 
 const cni_onnx_op cni_onnx_fused_attention_ops[] = {
     ONNX_BUILD("Attention", 1, attention),
+    ONNX_BUILD("QAttention", 1, quantised_attention),
+    ONNX_BUILD("DecoderMaskedSelfAttention", 1, decoder_self_attention),
     ONNX_BUILD("MultiHeadAttention", 1, multi_head_attention),
     ONNX_BUILD("DecoderMaskedMultiHeadAttention", 1, decoder_attention),
     ONNX_BUILD("GroupQueryAttention", 1, group_query_attention),
