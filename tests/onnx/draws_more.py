@@ -574,3 +574,58 @@ def decoder_masked(d):
     row = d.values((b, 1, h * e), F32, -1, 1)
     d.says(row, d.values(row.shape, F32), d.values(row.shape, F32), None, None, d.values((b, h, most, e), F32),
            d.values((b, h, most, e), F32), np.array([past], I32), num_heads=h, past_present_share_buffer=1, outputs=3)
+
+
+@family("com.microsoft:MoE com.microsoft:QMoE")
+def experts(d):
+    tokens, n, size, inner, k = d.int(1, 4), d.int(2, 4), 16, 16, d.int(1, 2)
+    kind = d.one("relu", "gelu", "silu", "identity", "swiglu")
+    wide = 2 * inner if kind == "swiglu" else inner
+    x, scores = d.values((tokens, size), F32, -1, 1), d.values((tokens, n), F32)
+    attrs = {"k": k, "activation_type": kind, "normalize_routing_weights": d.int(0, 1),
+             "swiglu_fusion": 1 if kind == "swiglu" else None}
+    if kind == "swiglu":
+        attrs.update(activation_alpha=1.7, activation_beta=1.0, swiglu_limit=d.maybe(0.5))
+    if d.name.endswith(":MoE"):
+        return d.says(x, scores, d.values((n, wide, size), F32, -1, 1), d.maybe(d.values((n, wide), F32)),
+                      d.values((n, size, inner), F32, -1, 1), d.maybe(d.values((n, size), F32)), **attrs)
+    attrs.update(expert_weight_bits=4)
+    return d.says(x, scores, small(d, (n, wide, size // 2), U8), d.values((n, wide), F32, 0.01, 0.1),
+                  d.maybe(d.values((n, wide), F32)), small(d, (n, size, inner // 2), U8), d.values((n, size), F32, 0.01, 0.1),
+                  d.maybe(d.values((n, size), F32)), None, None, None, None, None, None,
+                  d.maybe(d.values((tokens, n), F32, 0.1, 1), 0.3), **attrs)
+
+
+@family("com.microsoft:QEmbedLayerNormalization com.microsoft:EmbedLayerNormalization")
+def embed(d):
+    b, s, n, words = d.int(1, 2), d.int(1, 3), 4, 5
+    ids, kinds = [d.rng.integers(0, k, (b, s)).astype(I32) for k in (words, 2)]
+    mask = d.maybe((d.rng.random((b, s)) < 0.7).astype(I32))
+    shapes = [(words, n), (6, n), (2, n), (n,), (n,)]
+    if d.name.endswith(":EmbedLayerNormalization"):
+        return d.says(ids, kinds, *[d.values(shape, F32) for shape in shapes], mask, outputs=2)
+    return d.says(ids, kinds, *[small(d, shape, U8) for shape in shapes], mask, *[scale(d) for _ in shapes],
+                  *[small(d, (), U8) for _ in shapes], outputs=2)
+
+
+@family("com.microsoft:GatedRMSNorm com.microsoft:BranchwiseRMSNorm com.microsoft:ScaledSiLU com.microsoft:UnfoldTensor "
+        "com.microsoft:GatedAdd")
+def rows_again(d):
+    name, x = d.name.split(":")[1], d.values((2, d.int(1, 3), 8), F32)
+    if name == "GatedRMSNorm":
+        return d.says(x, d.values((d.one(4, 8),), F32), d.values(x.shape, F32), activation=d.maybe(d.one("silu", "sigmoid")))
+    if name == "BranchwiseRMSNorm":
+        return d.says(x, d.maybe(d.values((8,), F32)), num_branches=d.maybe(2))
+    if name == "ScaledSiLU":
+        return d.says(x, d.maybe(d.values((), F32)), alpha=d.maybe(0.7))
+    if name == "GatedAdd":
+        return d.says(x, d.values(x.shape, F32), d.values((*x.shape[:2], 1), F32))
+    return d.says(x, dim=d.maybe(d.one(-1, 2)), size=d.int(2, 4), step=d.int(1, 2))
+
+
+@family("com.microsoft:MRotaryEmbedding")
+def multimodal_rotary(d):
+    b, s, h, e = d.int(1, 2), d.int(1, 3), d.int(1, 2), 12
+    d.says(d.values((b, s, h * e), F32), d.rng.integers(0, 8, (3, b, s)).astype(I64), d.values((8, e // 2), F32),
+           d.values((8, e // 2), F32), mrope_section=[2, 2, 2], mrope_layout=d.int(0, 1), num_heads=h, rotary_embedding_dim=0,
+           interleaved=d.maybe(d.int(0, 1)))

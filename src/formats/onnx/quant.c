@@ -122,3 +122,14 @@ int cni_onnx_out_quantized(cni_onnx_call *c, cn_tensor *y, size_t i, cn_dtype ot
   y = cn_div(y, wide(scale));
   return cni_onnx_out(c, 0, cni_onnx_quantized(c, y, zero, zero ? cn_dtype_of(zero) : otherwise, true));
 }
+
+cn_tensor *cni_onnx_unpacked(cn_tensor *x, int64_t bits)
+{
+  cn_tensor *parts[4];
+  size_t n = (size_t)(8 / bits);
+  if (!x || n == 1) return x;
+  for (size_t i = 0; i < n; i++)
+    parts[i] = cn_bitwise_and(cn_bitwise_right_shift(x, cn_int((int64_t)i * bits)), cn_int((1 << bits) - 1));
+  x = cn_stack(parts, n, .dim = -1);
+  return x ? cn_flatten(x, .start_dim = -2) : NULL;
+}

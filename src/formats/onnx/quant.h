@@ -27,6 +27,9 @@ cn_tensor *cni_onnx_real_in(const cni_onnx_call *c, size_t i);
 /* Sets result 0 to y with the scale of input i and the zero point, and type, of input i + 1; without: `otherwise`. */
 int cni_onnx_out_quantized(cni_onnx_call *c, cn_tensor *y, size_t i, cn_dtype otherwise);
 
+/* Numbers of 2, 4 or 8 bits out of the last dimension's bytes, lowest first. */
+cn_tensor *cni_onnx_unpacked(cn_tensor *x, int64_t bits);
+
 /* QuantizeLinear and DequantizeLinear, which stand in two domains (ops/quantize.c). */
 int cni_onnx_quantize_linear(cni_onnx_call *c);
 int cni_onnx_dequantize_linear(cni_onnx_call *c);

@@ -341,6 +341,34 @@ static int rotary_embedding(cni_onnx_call *c)
   return cni_onnx_out(c, 0, flat ? cni_onnx_unheads(y) : y);
 }
 
+/* Three positions a token, each for a part of the pairs: side by side, or one after the other in turns. */
+static int multimodal_rotary(cni_onnx_call *c)
+{
+  cn_tensor *x = cni_onnx_in(c, 0), *at = cni_onnx_in(c, 1), *tables[2] = {cni_onnx_in(c, 2), cni_onnx_in(c, 3)};
+  cni_onnx_ints parts = cni_onnx_ints_of(c, "mrope_section");
+  bool turns = cni_onnx_int(c, "mrope_layout", 0) != 0;
+  if (!x || !at || cn_err()) return cn_err();
+  bool flat = cn_ndim(x) == 3;
+  if ((!flat && cn_ndim(x) != 4) || cn_ndim(at) != 3 || cn_shape(at)[0] != 3 || parts.n != 3 || cn_ndim(tables[0]) != 2)
+    return cni_onnx_fail(c, CN_ERR_SHAPE, "input, position_ids, tables or mrope_section do not fit");
+  int64_t pairs = cn_shape(tables[0])[1], heads = cni_onnx_int(c, "num_heads", 0);
+  if (flat && !(x = cni_onnx_heads(c, x, heads ? heads : cn_shape(x)[2] / (2 * (pairs ? pairs : 1))))) return cn_err();
+  int64_t *of = cni_onnx_room(c, (size_t)pairs + 1, sizeof *of); /* which position each pair takes */
+  for (int64_t i = 0; of && i < pairs; i++) {
+    if (turns) of[i] = i % 3 && i < parts.v[i % 3] * 3 ? i % 3 : 0;
+    else of[i] = i < parts.v[0] ? 0 : i < parts.v[0] + parts.v[1] ? 1 : 2;
+  }
+  cn_tensor *which = of ? cn_to_device(cn_from_data(of, CN_SHAPE(1, 1, 1, pairs), CN_I64), cn_device_of(x)) : NULL;
+  for (int k = 0; which && k < 2; k++) { /* (3, B, L, pairs) down to (B, 1, L, pairs) */
+    cn_tensor *all = cn_embedding(at, tables[k], CN_NONE);
+    if (!all) return cn_err();
+    const int64_t *s = cn_shape(all);
+    tables[k] = cn_unsqueeze(cn_select(cn_gather(all, 0, cn_expand(which, CN_SHAPE(1, s[1], s[2], pairs))), 0, 0), 1);
+  }
+  cn_tensor *y = which ? cni_onnx_rotate(x, tables[0], tables[1], cni_onnx_int(c, "interleaved", 0) != 0) : NULL;
+  return cn_err() ? cn_err() : cni_onnx_out(c, 0, flat ? cni_onnx_unheads(y) : y);
+}
+
 const cni_onnx_op cni_onnx_fused_attention_ops[] = {
     ONNX_BUILD("Attention", 1, attention),
     ONNX_BUILD("QAttention", 1, quantised_attention),
@@ -349,5 +377,6 @@ const cni_onnx_op cni_onnx_fused_attention_ops[] = {
     ONNX_BUILD("DecoderMaskedMultiHeadAttention", 1, decoder_attention),
     ONNX_BUILD("GroupQueryAttention", 1, group_query_attention),
     ONNX_BUILD("RotaryEmbedding", 1, rotary_embedding),
+    ONNX_BUILD("MRotaryEmbedding", 1, multimodal_rotary),
     {NULL, NULL, NULL, 0, 0},
 };

@@ -1,7 +1,8 @@
 /* fused_norm.c: com.microsoft's operators of norms with what comes before them. See call.h. */
 #include <cairn/ext/parts.h>
+#include <string.h>
 
-#include "formats/onnx/call.h"
+#include "formats/onnx/quant.h"
 
 static cn_tensor *plus(cn_tensor *x, cn_tensor *more) { return x && more ? cn_add(x, more) : x; }
 
@@ -34,26 +35,90 @@ static int skip_norm(cni_onnx_call *c, bool centred)
 static int skip_layer_norm(cni_onnx_call *c) { return skip_norm(c, true); }
 static int skip_rms_norm(cni_onnx_call *c) { return skip_norm(c, false); }
 
+/* What the embeddings of words, of positions and of segments are added up from; NULL: left out. */
+typedef struct embeddings {
+  cn_tensor *ids, *segments, *words, *places, *kinds, *scale, *shift, *mask, *at;
+} embeddings;
+
 /* The norm of the sum of words', positions' and segments' vectors; how many words each sample has. */
-static int embed_layer_norm(cni_onnx_call *c)
+static int embed(cni_onnx_call *c, const embeddings *e)
 {
-  cn_tensor *ids = cni_onnx_in(c, 0), *segments = cni_onnx_maybe(c, 1), *words = cni_onnx_in(c, 2), *y, *unused[2];
-  cn_tensor *places = cni_onnx_in(c, 3), *kinds = cni_onnx_maybe(c, 4), *scale = cni_onnx_in(c, 5);
-  cn_tensor *shift = cni_onnx_in(c, 6), *mask = cni_onnx_maybe(c, 7), *at = cni_onnx_maybe(c, 8);
-  if (!ids || !words || !places || !scale || !shift) return cn_err();
-  if (cn_ndim(ids) != 2 || cn_ndim(words) != 2)
+  cn_tensor *y, *unused[2];
+  if (!e->ids || !e->words || !e->places || !e->scale || !e->shift || cn_err()) return cn_err();
+  if (cn_ndim(e->ids) != 2 || cn_ndim(e->words) != 2)
     return cni_onnx_fail(c, CN_ERR_SHAPE, "input_ids must be (batch, length), embeddings matrices");
-  int64_t size = cn_shape(words)[1], batch = cn_shape(ids)[0];
-  cn_tensor *sum = cn_embedding(ids, words, CN_NONE);
-  sum = cn_add(sum, at ? cn_embedding(at, places, CN_NONE) : cn_narrow(places, 0, 0, cn_shape(ids)[1]));
-  if (segments && kinds) sum = cn_add(sum, cn_embedding(segments, kinds, CN_NONE));
-  if (!sum || cn_native_layer_norm(&y, &unused[0], &unused[1], sum, &size, 1, scale, shift,
+  int64_t size = cn_shape(e->words)[1], batch = cn_shape(e->ids)[0];
+  cn_tensor *sum = cn_embedding(e->ids, e->words, CN_NONE);
+  sum = cn_add(sum, e->at ? cn_embedding(e->at, e->places, CN_NONE) : cn_narrow(e->places, 0, 0, cn_shape(e->ids)[1]));
+  if (e->segments && e->kinds) sum = cn_add(sum, cn_embedding(e->segments, e->kinds, CN_NONE));
+  if (!sum || cn_native_layer_norm(&y, &unused[0], &unused[1], sum, &size, 1, e->scale, e->shift,
                                    cni_onnx_float(c, "epsilon", 1e-12)))
     return cn_err();
-  cn_tensor *count = mask ? cn_cast(cn_sum(mask, .dim = CN_INTS(1)), CN_I32)
-                          : cn_zeros(CN_SHAPE(batch), .dtype = CN_I32, .device = cn_device_of(ids));
+  cn_tensor *count = e->mask ? cn_cast(cn_sum(e->mask, .dim = CN_INTS(1)), CN_I32)
+                             : cn_zeros(CN_SHAPE(batch), .dtype = CN_I32, .device = cn_device_of(e->ids));
   if (cni_onnx_out(c, 0, y) || cni_onnx_out(c, 1, count)) return cn_err();
   return cni_onnx_out(c, 2, sum);
+}
+
+static int embed_layer_norm(cni_onnx_call *c)
+{
+  embeddings e = {cni_onnx_in(c, 0), cni_onnx_maybe(c, 1), cni_onnx_in(c, 2), cni_onnx_in(c, 3),   cni_onnx_maybe(c, 4),
+                  cni_onnx_in(c, 5), cni_onnx_in(c, 6),    NULL,              cni_onnx_maybe(c, 8)};
+  e.mask = cni_onnx_maybe(c, 7);
+  return embed(c, &e);
+}
+
+/* Input i as real numbers, by the scale, and the zero point 5 inputs behind that; NULL: it is left out. */
+static cn_tensor *real(const cni_onnx_call *c, size_t i, size_t scale)
+{
+  cn_tensor *x = cni_onnx_maybe(c, i), *unit = x ? cni_onnx_in(c, scale) : NULL, *zero = cni_onnx_maybe(c, scale + 5);
+  return unit && !cn_err() ? cni_onnx_real(x, cn_reshape(unit, CN_SCALAR_SHAPE),
+                                           zero ? cn_reshape(zero, CN_SCALAR_SHAPE) : NULL)
+                           : NULL;
+}
+
+/* ... of quantised tables. */
+static int quantised_embed_layer_norm(cni_onnx_call *c)
+{
+  embeddings e = {cni_onnx_in(c, 0), cni_onnx_maybe(c, 1), real(c, 2, 8),  real(c, 3, 9), real(c, 4, 10),
+                  real(c, 5, 11),    real(c, 6, 12),       NULL,           NULL};
+  e.mask = cni_onnx_maybe(c, 7);
+  return embed(c, &e);
+}
+
+/* x in float32, its squares' means 1 over the last dimension. */
+static cn_tensor *rms(cn_tensor *x, double eps)
+{
+  x = x ? cn_cast(x, CN_F32) : NULL;
+  return x ? cn_rms_norm(x, CN_SHAPE(cn_shape(x)[cn_ndim(x) - 1]), NULL, .eps = eps != 0 ? eps : (double)CN_ZERO) : NULL;
+}
+
+/* Rows as many numbers long as the scale, turned up and down by a gate. */
+static int gated_rms_norm(cni_onnx_call *c)
+{
+  cn_tensor *x = cni_onnx_in(c, 0), *scale = cni_onnx_in(c, 1), *gate = cni_onnx_in(c, 2);
+  bool plain = !strcmp(cni_onnx_text(c, "activation", "silu"), "sigmoid");
+  if (!x || !scale || !gate) return cn_err();
+  cn_tensor *y = rms(cn_reshape(x, CN_SHAPE(-1, cn_numel(scale))), cni_onnx_float(c, "epsilon", 1e-6));
+  y = y ? cn_reshape(cn_mul(y, cn_cast(scale, CN_F32)), cn_shape(x), (size_t)cn_ndim(x)) : NULL;
+  gate = cn_cast(gate, CN_F32);
+  y = y ? cn_mul(y, plain ? cn_sigmoid(gate) : cn_silu(gate)) : NULL;
+  return cni_onnx_out(c, 0, y ? cn_cast(y, cn_dtype_of(x)) : NULL);
+}
+
+/* (..., branches, size), or both in one dimension; scales for all, or for each of the same place. */
+static int branchwise_rms_norm(cni_onnx_call *c)
+{
+  cn_tensor *x = cni_onnx_in(c, 0), *scale = cni_onnx_maybe(c, 1);
+  int64_t n = cni_onnx_int(c, "num_branches", 0);
+  if (!x || cn_err()) return cn_err();
+  if (!n && cn_ndim(x) > 1) n = cn_shape(x)[cn_ndim(x) - 2];
+  int64_t last = cn_ndim(x) ? cn_shape(x)[cn_ndim(x) - 1] : 0;
+  int64_t size = cni_onnx_int(c, "num_branches", 0) > 0 ? last / n : last;
+  if (n < 1 || size < 1) return cni_onnx_fail(c, CN_ERR_SHAPE, "its branches do not fit");
+  cn_tensor *y = rms(cn_reshape(x, CN_SHAPE(-1, n, size)), cni_onnx_float(c, "epsilon", 1e-6));
+  if (y && scale) y = cn_mul(y, cn_cast(cn_reshape(scale, CN_SHAPE(cn_numel(scale) == size ? 1 : n, size)), CN_F32));
+  return cni_onnx_out(c, 0, y ? cn_cast(cn_reshape(y, cn_shape(x), (size_t)cn_ndim(x)), cn_dtype_of(x)) : NULL);
 }
 
 /* x: channels last unless channels_last is 0; with silu behind it where activation is 1. */
@@ -91,6 +156,9 @@ const cni_onnx_op cni_onnx_fused_norm_ops[] = {
     ONNX_BUILD("SkipLayerNormalization", 1, skip_layer_norm),
     ONNX_BUILD("SkipSimplifiedLayerNormalization", 1, skip_rms_norm),
     ONNX_BUILD("EmbedLayerNormalization", 1, embed_layer_norm),
+    ONNX_BUILD("QEmbedLayerNormalization", 1, quantised_embed_layer_norm),
+    ONNX_BUILD("GatedRMSNorm", 1, gated_rms_norm),
+    ONNX_BUILD("BranchwiseRMSNorm", 1, branchwise_rms_norm),
     ONNX_BUILD("GroupNorm", 1, group_norm),
     ONNX_BUILD("SkipGroupNorm", 1, skip_group_norm),
     {NULL, NULL, NULL, 0, 0},

@@ -310,6 +310,56 @@ static int crop_and_resize(cni_onnx_call *c)
                       cn_where(cn_unsqueeze(in, 1), crops, cn_num(cni_onnx_float(c, "extrapolation_value", 0))));
 }
 
+/* Whether no input has an element that is no number, or infinite; or has none of the one kind that is asked for. */
+static int is_all_finite(cni_onnx_call *c)
+{
+  size_t n;
+  cn_tensor *const *all = cni_onnx_rest(c, 0, &n), *fine = NULL;
+  bool nans = cni_onnx_int(c, "isnan_only", 0) != 0, infs = cni_onnx_int(c, "isinf_only", 0) != 0;
+  if (!all || !n) return cn_err() ? cn_err() : cni_onnx_fail(c, CN_ERR_VALUE, "it has no inputs");
+  for (size_t i = 0; i < n; i++) {
+    cn_tensor *t = nans ? cn_logical_not(cn_isnan(all[i])) : infs ? cn_logical_not(cn_isinf(all[i])) : cn_isfinite(all[i]);
+    t = t ? cn_all(t) : NULL;
+    fine = fine && t ? cn_logical_and(fine, t) : t;
+  }
+  return cni_onnx_out(c, 0, fine);
+}
+
+/* Windows along a dimension, as a new last one. */
+static int unfold(cni_onnx_call *c)
+{
+  cn_tensor *x = cni_onnx_in_moved(c, 0);
+  int64_t dim = x ? cni_onnx_axis(c, cni_onnx_int(c, "dim", -1), cn_ndim(x)) : -1;
+  if (dim < 0) return cn_err();
+  x = cn_unfold(x, dim, cni_onnx_int(c, "size", 1), cni_onnx_int(c, "step", 1));
+  return cni_onnx_out_moved(c, 0, x ? cn_contiguous(x) : NULL, 0);
+}
+
+/* Rounded to its type after each step; the scale is an input, or alpha. */
+static int scaled_silu(cni_onnx_call *c)
+{
+  cn_tensor *x = cni_onnx_in(c, 0), *scale = cni_onnx_maybe(c, 1);
+  if (!x || cn_err()) return cn_err();
+  cn_tensor *wide = cn_cast(x, CN_F32), *by = scale ? cn_cast(scale, CN_F32) : cn_num(cni_onnx_float(c, "alpha", 1));
+  x = cn_cast(cn_mul(wide, by), cn_dtype_of(x));
+  return cni_onnx_out(c, 0, x ? cn_mul(x, cn_sigmoid(x)) : NULL);
+}
+
+/* Results: query and key, turned by the angles of an embedding. */
+static int gemma_rotary(cni_onnx_call *c)
+{
+  cn_tensor *angles = cni_onnx_in(c, 0);
+  if (!angles) return cn_err();
+  for (size_t i = 0; i < 2; i++) {
+    cn_tensor *x = cni_onnx_in(c, 1 + 2 * i), *turned = cni_onnx_in(c, 2 + 2 * i);
+    if (!x || !turned) return cn_err();
+    cn_tensor *cos = cn_cast(cn_unsqueeze(cn_cos(angles), 1), cn_dtype_of(x));
+    cn_tensor *sin = cn_cast(cn_unsqueeze(cn_sin(angles), 1), cn_dtype_of(x));
+    if (cni_onnx_out(c, i, cn_add(cn_mul(x, cos), cn_mul(turned, sin)))) return cn_err();
+  }
+  return CN_OK;
+}
+
 const cni_onnx_op cni_onnx_microsoft_ops[] = {
     ONNX_TEXT("BiasAdd", 1, "add(add(%0, %1), %2)"),
     ONNX_BUILD("ComplexMul", 1, complex_mul),
@@ -334,7 +384,9 @@ const cni_onnx_op cni_onnx_microsoft_ops[] = {
     ONNX_BUILD("GemmFastGelu", 1, gemm_fast_gelu),
     ONNX_TEXT("Inverse", 1, "inverse(%0)"),
     ONNX_BUILD("Irfft", 1, fourier),
+    ONNX_BUILD("IsAllFinite", 1, is_all_finite),
     ONNX_BUILD("LinearAttention", 1, linear_attention),
+    ONNX_BUILD("GemmaRotaryEmbedding", 1, gemma_rotary),
     ONNX_BUILD("GridSample", 1, grid_sample),
     ONNX_BUILD("NhwcConv", 1, nhwc_conv),
     ONNX_BUILD("NhwcFusedConv", 1, nhwc_fused_conv),
@@ -345,6 +397,8 @@ const cni_onnx_op cni_onnx_microsoft_ops[] = {
     ONNX_BUILD("Rfft", 1, fourier),
     ONNX_TEXT("SampleOp", 1, "%0"),
     ONNX_BUILD("TransposeMatMul", 1, fused_matmul),
+    ONNX_BUILD("ScaledSiLU", 1, scaled_silu),
+    ONNX_BUILD("UnfoldTensor", 1, unfold),
     ONNX_BUILD("TorchEmbedding", 1, torch_embedding),
     ONNX_BUILD("Trilu", 1, trilu),
     ONNX_BUILD("Unique", 1, unique),

@@ -181,18 +181,6 @@ static int gemm(cni_onnx_call *c)
 
 /* ---- weights of a few bits ---- */
 
-/* Numbers of so many bits out of the last dimension's bytes, lowest first. */
-static cn_tensor *unpacked(cn_tensor *x, int64_t bits)
-{
-  cn_tensor *parts[4];
-  size_t n = (size_t)(8 / bits);
-  if (!x || n == 1) return x;
-  for (size_t i = 0; i < n; i++)
-    parts[i] = cn_bitwise_and(cn_bitwise_right_shift(x, cn_int((int64_t)i * bits)), cn_int((1 << bits) - 1));
-  x = cn_stack(parts, n, .dim = -1);
-  return x ? cn_flatten(x, .start_dim = -2) : NULL;
-}
-
 /* The numbers that four bits stand for: bitsandbytes' FP4, then NF4, whose are the quantiles of a normal distribution. */
 static const float of_four_bits[2][16] = {
     {0, 0.00520833F, 0.66666667F, 1, 0.33333333F, 0.5F, 0.16666667F, 0.25F, 0, -0.00520833F, -0.66666667F, -1, -0.33333333F,
@@ -232,8 +220,8 @@ static int gather_block_quantized(cni_onnx_call *c)
   cn_dtype dtype = cn_dtype_of(x);
   bool bytes = dtype == CN_U8, floats = cn_dtype_is_float(dtype);
   if (bytes && bits != 2 && bits != 4 && bits != 8) return cni_onnx_fail(c, CN_ERR_VALUE, "bits is %lld", (long long)bits);
-  if (bytes) x = unpacked(x, bits);
-  if (bytes && zero) zero = unpacked(zero, bits);
+  if (bytes) x = cni_onnx_unpacked(x, bits);
+  if (bytes && zero) zero = cni_onnx_unpacked(zero, bits);
   if (!x || !scale || cn_ndim(scale) != cn_ndim(x)) return cni_onnx_fail(c, CN_ERR_SHAPE, "scales do not fit");
   if (zero && cn_size(zero, axis) > cn_size(scale, axis)) zero = cn_narrow(zero, axis, 0, cn_size(scale, axis));
   if (floats && !block) block = cn_size(x, axis);
@@ -267,9 +255,9 @@ static int matmul_nbits(cni_onnx_call *c)
   if ((bits != 2 && bits != 4 && bits != 8) || k < 1 || n < 1 || blocks < 1 || cn_dtype_of(b) != CN_U8 ||
       cn_numel(b) != n * blocks * (block * bits / 8) || cn_numel(scale) != n * blocks)
     return cni_onnx_fail(c, CN_ERR_SHAPE, "weights, scales and attributes do not fit");
-  cn_tensor *w = cn_cast(unpacked(cn_reshape(b, CN_SHAPE(n, blocks, block * bits / 8)), bits), CN_F32);
+  cn_tensor *w = cn_cast(cni_onnx_unpacked(cn_reshape(b, CN_SHAPE(n, blocks, block * bits / 8)), bits), CN_F32);
   if (zero && cn_dtype_of(zero) == CN_U8)
-    zero = cn_narrow(unpacked(cn_reshape(zero, CN_SHAPE(n, -1)), bits), 1, 0, blocks);
+    zero = cn_narrow(cni_onnx_unpacked(cn_reshape(zero, CN_SHAPE(n, -1)), bits), 1, 0, blocks);
   zero = zero ? cn_reshape(cn_cast(zero, CN_F32), CN_SHAPE(n, blocks, 1)) : cn_num((double)(1 << (bits - 1)));
   w = cn_mul(cn_sub(w, zero), cn_cast(cn_reshape(scale, CN_SHAPE(n, blocks, 1)), CN_F32));
   w = cn_narrow(cn_reshape(w, CN_SHAPE(n, blocks * block)), 1, 0, k);
