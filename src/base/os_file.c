@@ -7,6 +7,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -255,6 +256,14 @@ cn_path_kind cn_path_kind_of(const char *path)
   struct stat info;
   if (stat(path, &info)) return CN_PATH_NONE;
   return S_ISREG(info.st_mode) ? CN_PATH_FILE : S_ISDIR(info.st_mode) ? CN_PATH_FOLDER : CN_PATH_OTHER;
+}
+
+char *cn_path_real(const char *path)
+{
+  char real[PATH_MAX];
+  if (realpath(path, real)) return cn_string_copy(real);
+  io_failed("cannot be found", path);
+  return NULL;
 }
 
 int64_t cn_file_size(const char *path)

@@ -46,23 +46,24 @@ def schemas(oldest, ours):
         if not schema.deprecated and schema.domain != "ai.onnx.preview.training":
             found[(schema.domain + ":" if schema.domain else "") + schema.name][schema.since_version] = schema
     for name in ours:
-        if name.startswith("com.microsoft:"):
-            found[name][1] = microsoft(name.split(":")[1])
+        if name not in found:
+            found[name][1] = of_runtime(*name.rpartition(":")[::2])
     for name, versions in found.items():
         starts = sorted(versions)
         for i, start in enumerate(starts):
             last = starts[i + 1] - 1 if i + 1 < len(starts) else onnx.defs.onnx_opset_version()
+            last = last if hasattr(versions[start], "domain") else 9  # what onnxruntime has kept
             if ":" in name:
                 last = start
             if last >= oldest or ":" in name:
                 yield name, max(start, oldest) if ":" not in name else start, last, versions[start]
 
 
-def microsoft(name):
-    """What onnxruntime says of an operator of com.microsoft, in the words of onnx's schemas."""
+def of_runtime(domain, name):
+    """What onnxruntime says of an operator that onnx has not, in the words of onnx's schemas."""
     from onnxruntime.capi.onnxruntime_pybind11_state import get_all_operator_schema
     for schema in get_all_operator_schema():
-        if schema.domain == "com.microsoft" and schema.name == name:
+        if schema.domain == domain and schema.name == name:
             kinds = {c.type_param_str: list(c.allowed_type_strs) for c in schema.type_constraints}
             slot = collections.namedtuple("slot", "types")
             plain = collections.namedtuple("schema", "inputs attributes")

@@ -629,3 +629,13 @@ def multimodal_rotary(d):
     d.says(d.values((b, s, h * e), F32), d.rng.integers(0, 8, (3, b, s)).astype(I64), d.values((8, e // 2), F32),
            d.values((8, e // 2), F32), mrope_section=[2, 2, 2], mrope_layout=d.int(0, 1), num_heads=h, rotary_embedding_dim=0,
            interleaved=d.maybe(d.int(0, 1)))
+
+
+# ---- operators that onnx has given up, and onnxruntime has not ----
+
+@family("Affine ParametricSoftplus ScaledTanh ImageScaler Crop")
+def old(d):
+    x, f = d.values((1, 2, 5, 6), F32), {"alpha": 0.5, "beta": d.one(1.0, 2.0)}
+    attrs = {"ImageScaler": {"scale": d.maybe(0.5), "bias": [1.0, 2.0]},
+             "Crop": {"border": [1, 0, 2, 1], "scale": d.maybe([2, 3])}}.get(d.name, f)
+    d.says(x, **attrs)

@@ -1,5 +1,6 @@
 /* test_onnx.c: models from bytes: the table of operators, what is computed, eager and compiled, and what is refused. */
 #include <cairn/cairn.h>
+#include <stdio.h>
 
 #include "../../src/formats/onnx/template.h"
 #include "../unit/test.h"
@@ -405,6 +406,72 @@ static void functions_that_call_themselves(void **state)
   refused(&m, "calls itself");
 }
 
+/* Each calls the next: what runs goes no deeper than a bound, nor does what looks at them. */
+static void functions_that_call_many(void **state)
+{
+  enum { MANY = 20000 };
+  cn_text graph = {0}, m = {0}, set = {0};
+  (void)state;
+  put_text(&set, 1, "");
+  put_int(&set, 2, 17);
+  put_int(&m, 1, 8);
+  put_message(&m, 8, &set);
+  put_message(&m, 7, &graph);
+  for (int i = 0; i < MANY; i++) {
+    char name[16], next[16];
+    cn_text f = {0}, inner = {0};
+    snprintf(name, sizeof name, "f%d", i);
+    snprintf(next, sizeof next, "f%d", i + 1);
+    put_text(&f, 1, name);
+    put_text(&f, 10, "my");
+    put_text(&inner, 4, i + 1 < MANY ? next : "Relu");
+    put_text(&inner, 7, i + 1 < MANY ? "my" : "");
+    put_message(&f, 7, &inner);
+    put_message(&m, 25, &f);
+  }
+  refused(&m, "deep");
+}
+
+/* A graph in an attribute that says it is a number is none. */
+static void graphs_that_are_numbers(void **state)
+{
+  cn_text inner = {0}, g = {0}, attr = {0};
+  (void)state;
+  put_node(&inner, "Neg", "x", "p", NULL);
+  put_text(&attr, 1, "alpha");
+  put_float(&attr, 2, 0.5F);
+  put_message(&attr, 6, &inner);
+  put_int(&attr, 20, 1);
+  put_node(&g, "LeakyRelu", "x", "y", &attr);
+  put_value(&g, 11, "x", FLOAT);
+  put_value(&g, 12, "y", FLOAT);
+  cn_text m = model_of(&g, 17);
+  cn_onnx *o = load(&m);
+  assert_non_null(o);
+  assert_int_equal(cn_onnx_nodes(o), 1);
+  cn_onnx_free(o);
+}
+
+/* Nodes of a few bytes each are a model like any. */
+static void many_small_nodes(void **state)
+{
+  enum { NODES = 20000 };
+  cn_text g = {0};
+  (void)state;
+  for (int i = 0; i < NODES; i++) {
+    char from[16], to[16];
+    snprintf(from, sizeof from, i ? "%x" : "x", i);
+    snprintf(to, sizeof to, i + 1 < NODES ? "%x" : "y", i + 1);
+    put_node(&g, "Selu", from, to, NULL);
+  }
+  put_value(&g, 11, "x", FLOAT);
+  put_value(&g, 12, "y", FLOAT);
+  cn_text m = model_of(&g, 17);
+  cn_onnx *o = load(&m);
+  if (!o) fail_msg("%s", cn_err_message());
+  cn_onnx_free(o);
+}
+
 /* Cut anywhere, and with any byte changed: an error or a model, never more. */
 static void damaged_bytes(void **state)
 {
@@ -445,6 +512,9 @@ int main(void)
       cmocka_unit_test(wrong_tensors),
       cmocka_unit_test(deep_nesting),
       cmocka_unit_test(functions_that_call_themselves),
+      cmocka_unit_test(functions_that_call_many),
+      cmocka_unit_test(graphs_that_are_numbers),
+      cmocka_unit_test(many_small_nodes),
       cmocka_unit_test(damaged_bytes),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

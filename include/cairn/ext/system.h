@@ -80,6 +80,8 @@ typedef enum cn_path_kind { CN_PATH_NONE, CN_PATH_FILE, CN_PATH_FOLDER, CN_PATH_
 CN_API cn_path_kind cn_path_kind_of(const char *path); /* sets no error */
 /* "folder/name", without a second slash where there is one. Owned: cn_string_free; NULL when out of memory. */
 CN_API CN_MUST_USE char *cn_path_join(const char *folder, const char *name);
+/* Where a file or folder really is: an absolute path without links. Owned: cn_string_free; NULL with the error set. */
+CN_API CN_MUST_USE char *cn_path_real(const char *path);
 CN_API int cn_folder_make(const char *path);           /* with those above it; one that exists is fine */
 CN_API int cn_file_remove(const char *path);           /* one that is not there is fine */
 CN_API int cn_file_rename(const char *from, const char *to);

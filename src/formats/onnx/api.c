@@ -50,6 +50,7 @@ static cn_onnx *load(cni_source *source, char *folder, const cn_onnx_opts *opts)
   atomic_init(&m->refs, 1);
   m->source = source;
   m->folder = folder;
+  m->beside = folder && !o->folder;
   m->device = o->device ? o->device : cn_default_device();
   m->partial = o->partial;
   if (o->folder) {

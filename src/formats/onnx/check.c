@@ -107,6 +107,25 @@ static int bad_node(const checker *c, const cni_onnx_node *n, const char *what, 
                     (long long)n->opset, what, name);
 }
 
+/* A template that nodes of this model share. */
+typedef struct cni_onnx_parsed {
+  struct cni_onnx_parsed *next;
+  const char *text; /* the row's own */
+  const cni_onnx_template *template;
+} parsed;
+
+static const cni_onnx_template *template_of(cni_onnx_model *m, const char *text)
+{
+  parsed *p = m->templates;
+  for (; p; p = p->next)
+    if (p->text == text) return p->template;
+  if (!(p = cni_arena_take(&m->arena, 1, sizeof *p)) || !(p->template = cni_onnx_parse(&m->arena, text))) return NULL;
+  p->text = text;
+  p->next = m->templates;
+  m->templates = p;
+  return p->template;
+}
+
 static int resolve(const checker *c, cni_onnx_node *n)
 {
   bool known;
@@ -117,8 +136,7 @@ static int resolve(const checker *c, cni_onnx_node *n)
   else if (!*n->domain && n->opset > NEWEST) n->problem = "the opset is newer than those that cairn knows";
   else if (!n->row) n->problem = known ? "the operator is not in this opset" : "cairn does not have the operator";
   if (n->problem) return c->model->partial ? CN_OK : bad_node(c, n, n->problem, "");
-  n->template = n->row->text ? cni_onnx_parse(&c->model->arena, n->row->text) : NULL;
-  return n->row->text && !n->template ? cn_err() : CN_OK;
+  return n->row->text && !(n->template = template_of(c->model, n->row->text)) ? cn_err() : CN_OK;
 }
 
 /* ---- graphs ---- */

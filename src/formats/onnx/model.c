@@ -10,7 +10,7 @@
 enum {
   DEPTH = 48,    /* of graphs in graphs, types in types */
   FIELDS = 32,   /* numbers of fields that are counted */
-  GROWTH = 24,   /* structs may take so many times the file's bytes ... */
+  GROWTH = 32,   /* structs may take so many times the file's bytes ... */
   ROOM = 1 << 20 /* ... and these */
 };
 
@@ -46,8 +46,8 @@ static const char *text(const reader *r, const cni_field *f)
   return cni_arena_text(r->arena, f->bytes);
 }
 
-/* Takes room for n elements; a list of none gets a place, too, so that NULL is failure. */
-#define ROOM_FOR(list, n) ((list) = cni_arena_take(r->arena, (size_t)(n) + 1, sizeof *(list)))
+/* Takes room for n elements; a list of none has a place, too, so that NULL is failure. */
+#define ROOM_FOR(list, n) ((list) = cni_arena_take(r->arena, (size_t)(n), sizeof *(list)))
 
 /* All numbers of repeated field `number`. `n`: an upper bound of how many. */
 static int ints(const reader *r, const int64_t **out, size_t *n, cni_wire_bytes message, uint32_t number)

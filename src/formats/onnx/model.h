@@ -170,6 +170,7 @@ typedef struct cni_onnx_model {
   cni_arena arena;
   cni_source *source;
   char *folder;                        /* of external data; NULL: there can be none */
+  bool beside;                         /* it is that of the model's file */
   struct cni_onnx_external *externals; /* files that tensors lie in, open (tensors.c) */
   cn_device device;
   bool partial; /* nodes that cannot run are kept */
@@ -184,6 +185,7 @@ typedef struct cni_onnx_model {
   const char **metadata; /* key, value, key, ... */
   size_t nmetadata;      /* pairs */
   struct cni_onnx_names *names; /* of the graph's values, by check.c */
+  struct cni_onnx_parsed *templates; /* likewise */
   cni_onnx_weight *weights;     /* by weights.c */
   size_t nweights;
 } cni_onnx_model;

@@ -93,6 +93,33 @@ static bool stays_inside(const char *path)
   return true;
 }
 
+/* Lies in this folder, whatever links lead to either. */
+static bool lies_in(const char *real, const char *folder)
+{
+  char *there = cn_path_real(folder);
+  size_t n = there ? strlen(there) : 0;
+  bool inside = n && !strncmp(real, there, n) && (real[n] == '/' || there[n - 1] == '/');
+  cn_string_free(there);
+  return inside;
+}
+
+/* The file's own path; NULL with the error set: links lead it out of the model's folder, or it is no file. Where the
+ * model itself is a link, as stores of models have them, the folder that this leads to is the model's, too. */
+static char *real_file(cni_onnx_model *m, const char *path)
+{
+  char *real = cn_path_real(path), *own = real && m->beside ? cn_path_real(m->source->name) : NULL;
+  char *slash = own ? strrchr(own, '/') : NULL;
+  if (slash) slash[slash == own] = '\0';
+  bool fine = real && (lies_in(real, m->folder) || (slash && lies_in(real, own)));
+  if (real && cn_err()) fine = false;
+  else if (real && !fine) cni_onnx_bad(m, "a tensor lies in '%s', which links lead out of the model's folder", path);
+  else if (real && cn_path_kind_of(real) != CN_PATH_FILE) fine = cni_onnx_bad(m, "'%s' is no file", path) == CN_OK;
+  cn_string_free(own);
+  if (fine) return real;
+  cn_string_free(real);
+  return NULL;
+}
+
 static cni_source *external_open(cni_onnx_model *m, const char *name)
 {
   for (external *e = m->externals; e; e = e->next)
@@ -105,13 +132,14 @@ static cni_source *external_open(cni_onnx_model *m, const char *name)
     return NULL;
   }
   external *e = cni_arena_take(&m->arena, 1, sizeof *e);
-  char *path = e ? cn_path_join(m->folder, name) : NULL;
-  if (path && (e->source = cni_source_open(path))) {
+  char *path = e ? cn_path_join(m->folder, name) : NULL, *real = path ? real_file(m, path) : NULL;
+  if (real && (e->source = cni_source_open(real))) {
     e->name = name;
     e->next = m->externals;
     m->externals = e;
   }
   cn_string_free(path);
+  cn_string_free(real);
   return e ? e->source : NULL;
 }
 

@@ -251,8 +251,37 @@ static int image_decoder(cni_onnx_call *c)
   return cni_onnx_out(c, 0, t ? cn_to_device(cn_contiguous(t), cn_device_of(file)) : NULL);
 }
 
+/* ---- before opset 5, as converters of other formats still write them ---- */
+
+/* Scaled, then a number added for each channel. */
+static int image_scaler(cni_onnx_call *c)
+{
+  cn_tensor *x = cni_onnx_in(c, 0);
+  cni_onnx_floats bias = cni_onnx_floats_of(c, "bias");
+  if (!x || cn_err()) return cn_err();
+  x = cn_mul(x, cn_num(cni_onnx_float(c, "scale", 1)));
+  if (!x || !bias.v) return cni_onnx_out(c, 0, x);
+  cn_tensor *b = cn_cast(cn_from_data(bias.v, CN_SHAPE((int64_t)bias.n, 1, 1), CN_F64), cn_dtype_of(x));
+  return cni_onnx_out(c, 0, b ? cn_add(x, cn_to_device(b, cn_device_of(x))) : NULL);
+}
+
+/* border: what is cut off left, above, right, below; or left and above, and the sizes that stay. */
+static int crop(cni_onnx_call *c)
+{
+  cn_tensor *x = cni_onnx_in(c, 0);
+  cni_onnx_ints border = cni_onnx_ints_of(c, "border"), size = cni_onnx_ints_of(c, "scale");
+  if (!x || cn_err()) return cn_err();
+  if (cn_ndim(x) != 4 || border.n != 4 || (size.v && size.n != 2))
+    return cni_onnx_fail(c, CN_ERR_SHAPE, "it takes (N, C, H, W), four numbers as border and two as scale");
+  int64_t high = size.v ? size.v[0] : cn_shape(x)[2] - border.v[1] - border.v[3];
+  int64_t wide = size.v ? size.v[1] : cn_shape(x)[3] - border.v[0] - border.v[2];
+  return cni_onnx_out(c, 0, cn_contiguous(cn_narrow(cn_narrow(x, 2, border.v[1], high), 3, border.v[0], wide)));
+}
+
 const cni_onnx_op cni_onnx_image_ops[] = {
     ONNX_TEXT("AffineGrid", 20, "affine_grid(%0, %1, $align_corners=0)"),
+    ONNX_BUILD("Crop", 1, crop),
+    ONNX_BUILD("ImageScaler", 1, image_scaler),
     ONNX_BUILD("GridSample", 16, grid_sample),
     ONNX_BUILD("DeformConv", 19, deform_conv),
     ONNX_BUILD("Col2Im", 18, col2im),
