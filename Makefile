@@ -9,7 +9,7 @@ JOBS   ?= $(shell nproc 2>/dev/null || echo 2)
 # each recipe, because tools/setup may just have installed it.
 GENERATOR = if [ -z "$$CMAKE_GENERATOR" ] && command -v ninja >/dev/null; then export CMAKE_GENERATOR=Ninja; fi
 
-.PHONY: all setup configure demo test check bench docs dist install lint format clean help
+.PHONY: all setup configure demo test check bench onnx docs dist install lint format clean help
 
 all: configure
 	@cmake --build $(BUILD) -j $(JOBS)
@@ -19,6 +19,7 @@ help:
 	@echo "make demo       train a small network on handwritten digits and show what it reads"
 	@echo "make test       the tests, all of them, in minutes"
 	@echo "make check      the long version: sanitizers, both compilers, ARM by an emulator, fuzzers"
+	@echo "make onnx       ONNX's own cases, and random calls beside onnxruntime (ONNX_PYTHON: a Python that has both)"
 	@echo "make bench      the benchmarks"
 	@echo "make docs       the documentation as a site, build/site/index.html"
 	@echo "make dist       a source archive, a wheel and Debian packages, build/dist"
@@ -44,6 +45,9 @@ test:
 check:
 	@tools/setup --check
 	@tools/run-tests --check $(TESTFLAGS)
+
+onnx: all
+	@CAIRN_BUILD_DIR=$(abspath $(BUILD)) CAIRN_LONG=1 $(or $(ONNX_PYTHON),python3) tests/onnx/test_peers.py
 
 bench: all
 	@bench/setup-peers || echo "bench: without PyTorch; the rows it is the peer of have none"

@@ -21,6 +21,7 @@ import warnings
 
 import numpy as np
 
+SUBJECTS = {}
 FEW = 200  # cases that one child runs
 
 # Cases that do not pass, each with the reason; one of them that passes is a failure of this list, but for those that
@@ -155,6 +156,15 @@ def operators_of(case):
     return sorted({(n.domain + "." if n.domain else "") + n.op_type for n in model.graph.node})
 
 
+def subjects_of(case):
+    """The operators that the case is about: those of its model; of an operator's function, the operator."""
+    base = case.name.split("_expanded")[0]
+    if base != case.name:
+        return SUBJECTS.get(base, operators_of(case))
+    SUBJECTS[case.name] = operators_of(case)
+    return SUBJECTS[case.name]
+
+
 def run_some(numbers, found, compiled, results):
     """In a child, which has the cases from its parent: those of these numbers."""
     for i in numbers:
@@ -220,7 +230,8 @@ def main():
     said = run_all(found, args.compiled, args.limit)
     report(found, said, args.verbose)
     if args.json:
-        pathlib.Path(args.json).write_text(json.dumps({found[i][0].name: what for i, what in said.items()}, indent=1))
+        rows = {found[i][0].name: {"operators": subjects_of(found[i][0]), "wrong": said[i]} for i in sorted(said)}
+        pathlib.Path(args.json).write_text(json.dumps(rows, indent=1))
     failed = {found[i][0].name for i, what in said.items() if what}
     print("%d of %d cases pass; the others, by reason:" % (len(said) - len(failed), len(said)))
     for reason in dict.fromkeys(KNOWN.values()):
