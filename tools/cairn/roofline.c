@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "report.h"
+#include "text.h"
 
 enum { WIDTH = 1000, HEIGHT = 690, LEFT = 74, TOP = 74, PLOT_W = 670, PLOT_H = 430, STRIP = 582, STRIP_H = 70 };
 enum { LEGEND = LEFT + PLOT_W + 24, COLOURS = 8, LABELS = 14, CIRCLES = 400 };
@@ -40,33 +41,6 @@ typedef struct drawing {
   label labels[LABELS];
   size_t nlabels;
 } drawing;
-
-/* ---- text ---- */
-
-static void putf(cn_text *t, const char *format, double a, double b)
-{
-  char text[160];
-  snprintf(text, sizeof text, format, a, b);
-  cn_text_put(t, text);
-}
-
-static void put_escaped(cn_text *t, const char *s)
-{
-  for (; *s; s++) {
-    if (*s == '&') cn_text_put(t, "&amp;");
-    else if (*s == '<') cn_text_put(t, "&lt;");
-    else if (*s == '>') cn_text_put(t, "&gt;");
-    else if ((unsigned char)*s >= ' ') cn_text_putf(t, "%c", *s);
-  }
-}
-
-static void put_text(cn_text *t, double x, double y, const char *cls, const char *s)
-{
-  putf(t, "<text x=\"%.1f\" y=\"%.1f\" class=\"", x, y);
-  cn_text_putf(t, "%s\">", cls);
-  put_escaped(t, s);
-  cn_text_put(t, "</text>\n");
-}
 
 /* ---- where things are ---- */
 
@@ -124,20 +98,20 @@ static void put_head(const drawing *d)
   static const char *const dark[COLOURS + 1] = {"#6fb1f0", "#f2ab5e", "#74d096", "#ee86ab",
                                                 "#b59cf0", "#5fd0da", "#dfbf62", "#f08872", "#9aa5af"};
   cn_text *t = d->t;
-  cn_text_putf(t,
+  text_putf(t,
                "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\">\n<title>",
                WIDTH, HEIGHT, WIDTH, HEIGHT);
-  put_escaped(t, d->r->what);
+  svg_escaped(t, d->r->what);
   cn_text_put(t, ": roofline</title>\n<style>\ntext{font-family:sans-serif;font-size:12px;fill:#333d47}"
                  ".b{fill:#fff}.h{font-size:17px;font-weight:bold}.s{fill:#5c6873}.e{text-anchor:end}"
                  ".m{text-anchor:middle}.l{font-size:11px}.g{stroke:#e3e7eb}.f{stroke:#c3cad1;fill:none}"
                  ".r{stroke:#333d47;stroke-width:2;fill:none}.u{fill:#2a6fb5;fill-opacity:.05}"
                  ".k{fill:#2a6fb5;fill-opacity:.25;stroke:#2a6fb5}circle{fill-opacity:.55}\n");
-  for (int i = 0; i <= COLOURS; i++) cn_text_putf(t, ".c%d{fill:%s;stroke:%s}", i, light[i], light[i]);
+  for (int i = 0; i <= COLOURS; i++) text_putf(t, ".c%d{fill:%s;stroke:%s}", i, light[i], light[i]);
   cn_text_put(t, "\n@media(prefers-color-scheme:dark){text{fill:#d5dbe1}.b{fill:#15191e}.s{fill:#98a4af}"
                  ".g{stroke:#2a3138}.f{stroke:#48525c}.r{stroke:#d5dbe1}.u{fill:#6fb1f0;fill-opacity:.07}"
                  ".k{fill:#6fb1f0;stroke:#6fb1f0}");
-  for (int i = 0; i <= COLOURS; i++) cn_text_putf(t, ".c%d{fill:%s;stroke:%s}", i, dark[i], dark[i]);
+  for (int i = 0; i <= COLOURS; i++) text_putf(t, ".c%d{fill:%s;stroke:%s}", i, dark[i], dark[i]);
   cn_text_put(t, "}\n</style>\n<rect class=\"b\" width=\"100%\" height=\"100%\"/>\n");
 }
 
@@ -146,23 +120,16 @@ static void put_title(const drawing *d)
   const report *r = d->r;
   cn_text line = {0};
   cn_text_putf(&line, "%s, %s", r->what, r->how);
-  put_text(d->t, LEFT, 30, "h", line.s ? line.s : "");
+  svg_text(d->t, LEFT, 30, "h", line.s ? line.s : "");
   cn_text_free(&line);
   line = (cn_text){0};
   cn_text_put(&line, "input ");
   cn_text_put_sizes(&line, r->shape, r->ndim);
-  cn_text_putf(&line, ", %d thread%s, ", r->threads, r->threads == 1 ? "" : "s");
-  putf(&line, "%.2f ms a run, %.1f GFLOP/s; ", r->time * 1e3, r->time > 0 ? r->all.flops / r->time / 1e9 : 0);
+  text_putf(&line, ", %d thread%s, ", r->threads, r->threads == 1 ? "" : "s");
+  text_putf(&line, "%.2f ms a run, %.1f GFLOP/s; ", r->time * 1e3, r->time > 0 ? r->all.flops / r->time / 1e9 : 0);
   cn_text_put(&line, "a circle is an op in a module, its area the time it takes");
-  put_text(d->t, LEFT, 52, "s", line.s ? line.s : "");
+  svg_text(d->t, LEFT, 52, "s", line.s ? line.s : "");
   cn_text_free(&line);
-}
-
-static void put_line(cn_text *t, const char *cls, double x1, double y1, double x2, double y2)
-{
-  cn_text_putf(t, "<path class=\"%s\" d=\"", cls);
-  putf(t, "M%.1f %.1f", x1, y1);
-  putf(t, "L%.1f %.1f\"/>\n", x2, y2);
 }
 
 static void put_power(char *text, size_t size, double exponent)
@@ -176,19 +143,19 @@ static void put_axes(const drawing *d)
   cn_text *t = d->t;
   for (double e = ceil(d->x_from); e <= d->x_to; e++) {
     double x = place_x(d, pow(10, e));
-    put_line(t, "g", x, TOP, x, TOP + PLOT_H);
+    svg_line(t, "g", x, TOP, x, TOP + PLOT_H);
     put_power(text, sizeof text, e);
-    put_text(t, x, TOP + PLOT_H + 17, "m", text);
+    svg_text(t, x, TOP + PLOT_H + 17, "m", text);
   }
   for (double e = ceil(d->y_from); e <= d->y_to; e++) {
     double y = place_y(d, pow(10, e));
-    put_line(t, "g", LEFT, y, LEFT + PLOT_W, y);
+    svg_line(t, "g", LEFT, y, LEFT + PLOT_W, y);
     put_power(text, sizeof text, e);
-    put_text(t, LEFT - 8, y + 4, "e", text);
+    svg_text(t, LEFT - 8, y + 4, "e", text);
   }
-  cn_text_putf(t, "<rect class=\"f\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\"/>\n", LEFT, TOP, PLOT_W, PLOT_H);
-  put_text(t, LEFT + PLOT_W / 2.0, TOP + PLOT_H + 38, "m s", "operations for each byte moved (FLOP/B)");
-  cn_text_putf(t, "<text class=\"m s\" transform=\"translate(20 %d) rotate(-90)\">GFLOP/s</text>\n", TOP + PLOT_H / 2);
+  text_putf(t, "<rect class=\"f\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\"/>\n", LEFT, TOP, PLOT_W, PLOT_H);
+  svg_text(t, LEFT + PLOT_W / 2.0, TOP + PLOT_H + 38, "m s", "operations for each byte moved (FLOP/B)");
+  text_putf(t, "<text class=\"m s\" transform=\"translate(20 %d) rotate(-90)\">GFLOP/s</text>\n", TOP + PLOT_H / 2);
 }
 
 /* The slope of memory up to the corner, and the flat roof of arithmetic. */
@@ -201,20 +168,20 @@ static void put_roof(drawing *d)
   double x2 = place_x(d, r->gflops / r->gbps), y2 = place_y(d, r->gflops), end = LEFT + PLOT_W;
   char path[200], text[80];
   snprintf(path, sizeof path, "M%.1f %.1fL%.1f %.1fL%.1f %.1f", x1, y1, x2, y2, end, y2);
-  cn_text_putf(t, "<path class=\"u\" d=\"%s", path);
-  putf(t, "L%.1f %.1f", end, TOP + PLOT_H);
-  putf(t, "L%.1f %.1fz\"/>\n", x1, TOP + PLOT_H);
-  cn_text_putf(t, "<path class=\"r\" d=\"%s\"/>\n", path);
+  text_putf(t, "<path class=\"u\" d=\"%s", path);
+  text_putf(t, "L%.1f %.1f", end, (double)TOP + PLOT_H);
+  text_putf(t, "L%.1f %.1fz\"/>\n", x1, (double)TOP + PLOT_H);
+  text_putf(t, "<path class=\"r\" d=\"%s\"/>\n", path);
   snprintf(text, sizeof text, "%.0f GFLOP/s: float32 product", r->gflops);
-  put_text(t, end - 8, y2 - 8, "e", text);
+  svg_text(t, end - 8, y2 - 8, "e", text);
   double wide = 6.8 * (double)strlen(text);
   d->labels[d->nlabels++] = (label){.at = {end - 8 - wide, y2 - 20, wide, 16}};
   snprintf(text, sizeof text, "%.1f GB/s: copy", r->gbps);
   double angle = atan2(y2 - y1, x2 - x1) * 57.29578, x = x1 + (x2 - x1) * 0.45, y = y1 + (y2 - y1) * 0.45;
   d->labels[d->nlabels++] = (label){.at = {x - 50, y - 50, 90, 90}};
-  putf(t, "<text class=\"m\" transform=\"translate(%.1f %.1f)", x, y);
-  putf(t, " rotate(%.1f)\" dy=\"%.0f\">", angle, -8);
-  put_escaped(t, text);
+  text_putf(t, "<text class=\"m\" transform=\"translate(%.1f %.1f)", x, y);
+  text_putf(t, " rotate(%.1f)\" dy=\"%.0f\">", angle, -8.0);
+  svg_escaped(t, text);
   cn_text_put(t, "</text>\n");
 }
 
@@ -240,15 +207,15 @@ static const char *short_name(const report_row *row)
 static void put_circle(const drawing *d, const circle *c)
 {
   cn_text *t = d->t;
-  cn_text_putf(t, "<circle class=\"c%d\" ", colour_of(d->r, c->row->op));
-  putf(t, "cx=\"%.1f\" cy=\"%.1f\" ", c->x, c->y);
-  putf(t, "r=\"%.1f\"><title>", c->r, 0);
-  put_escaped(t, *c->row->name ? c->row->name : "outside of modules");
+  text_putf(t, "<circle class=\"c%d\" ", colour_of(d->r, c->row->op));
+  text_putf(t, "cx=\"%.1f\" cy=\"%.1f\" ", c->x, c->y);
+  text_putf(t, "r=\"%.1f\"><title>", c->r);
+  svg_escaped(t, *c->row->name ? c->row->name : "outside of modules");
   cn_text_put(t, ": ");
-  put_escaped(t, c->row->op);
-  putf(t, ", %.3f ms (%.1f %%), ", c->row->time * 1e3, 100 * c->row->time / d->r->all.time);
-  putf(t, "%.1f GFLOP/s, %.1f GB/s, ", rate(c->row), c->row->bytes / c->row->time / 1e9);
-  putf(t, "%.0f %% of the roof</title></circle>\n", 100 * rate(c->row) / report_roof(d->r, c->row), 0);
+  svg_escaped(t, c->row->op);
+  text_putf(t, ", %.3f ms (%.1f %%), ", c->row->time * 1e3, 100 * c->row->time / d->r->all.time);
+  text_putf(t, "%.1f GFLOP/s, %.1f GB/s, ", rate(c->row), c->row->bytes / c->row->time / 1e9);
+  text_putf(t, "%.0f %% of the roof</title></circle>\n", 100 * rate(c->row) / report_roof(d->r, c->row));
 }
 
 static bool apart(const box *a, const box *b)
@@ -307,11 +274,11 @@ static void put_circles(drawing *d)
     if (!is_told(d, &d->circles[i])) place_label(d, &d->circles[i]);
   for (size_t i = 0; i < d->nlabels; i++) {
     const label *l = &d->labels[i];
-    if (l->line) put_line(d->t, "f", l->of->x, l->of->y, l->x, l->y);
+    if (l->line) svg_line(d->t, "f", l->of->x, l->of->y, l->x, l->y);
   }
   for (size_t i = 0; i < d->ncircles; i++) put_circle(d, &d->circles[i]);
   for (size_t i = 0; i < d->nlabels; i++)
-    if (d->labels[i].name) put_text(d->t, d->labels[i].at.x, d->labels[i].at.y + 10, "l", d->labels[i].name);
+    if (d->labels[i].name) svg_text(d->t, d->labels[i].at.x, d->labels[i].at.y + 10, "l", d->labels[i].name);
 }
 
 /* ---- what stands beside ---- */
@@ -320,11 +287,11 @@ static void put_entry(const drawing *d, int *y, int colour, const char *name, do
 {
   char text[64];
   if (colour >= 0)
-    cn_text_putf(d->t, "<circle class=\"c%d\" cx=\"%d\" cy=\"%d\" r=\"6\"/>\n", colour, LEGEND + 6, *y - 4);
+    text_putf(d->t, "<circle class=\"c%d\" cx=\"%d\" cy=\"%d\" r=\"6\"/>\n", colour, LEGEND + 6, *y - 4);
   snprintf(text, sizeof text, "%.22s", name);
-  put_text(d->t, LEGEND + 20, *y, "", text);
+  svg_text(d->t, LEGEND + 20, *y, "", text);
   snprintf(text, sizeof text, "%.1f %%", d->r->time > 0 ? 100 * time / d->r->time : 0);
-  put_text(d->t, WIDTH - 12, *y, "e s", text);
+  svg_text(d->t, WIDTH - 12, *y, "e s", text);
   *y += 21;
 }
 
@@ -333,7 +300,7 @@ static void put_legend(const drawing *d)
   const report *r = d->r;
   double drawn = 0, moves = 0;
   int y = TOP + 34;
-  put_text(d->t, LEGEND, TOP + 10, "s", "share of the time");
+  svg_text(d->t, LEGEND, TOP + 10, "s", "share of the time");
   for (size_t i = 0; i < r->ops.n; i++) {
     int colour = colour_of(r, r->ops.v[i].op);
     if (r->ops.v[i].flops <= 0) moves += r->ops.v[i].time;
@@ -353,20 +320,20 @@ static void put_memory(const drawing *d)
   double last = r->npoints ? r->memory[r->npoints - 1].time : 0, most = (double)r->most, y = 0;
   if (last <= 0 || most <= 0) return;
   snprintf(text, sizeof text, "memory of tensors during a run: %.2f MB at most", most / 1e6);
-  put_text(t, LEFT, STRIP - 8, "s", text);
+  svg_text(t, LEFT, STRIP - 8, "s", text);
   cn_text_put(t, "<path class=\"k\" d=\"");
-  putf(t, "M%.1f %.1f", LEFT, STRIP + STRIP_H);
+  text_putf(t, "M%d.0 %d.0", LEFT, STRIP + STRIP_H);
   for (size_t i = 0; i < r->npoints; i++) {
     double x = LEFT + PLOT_W * r->memory[i].time / last;
-    if (i) putf(t, "L%.1f %.1f", x, y);
+    if (i) text_putf(t, "L%.1f %.1f", x, y);
     y = STRIP + STRIP_H * (1 - fmax((double)r->memory[i].held, 0) / most);
-    putf(t, "L%.1f %.1f", x, y);
+    text_putf(t, "L%.1f %.1f", x, y);
   }
-  putf(t, "L%.1f %.1fz\"/>\n", LEFT + PLOT_W, STRIP + STRIP_H);
-  cn_text_putf(t, "<rect class=\"f\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\"/>\n", LEFT, STRIP, PLOT_W, STRIP_H);
-  put_text(t, LEFT, STRIP + STRIP_H + 17, "", "0");
+  text_putf(t, "L%d.0 %d.0z\"/>\n", LEFT + PLOT_W, STRIP + STRIP_H);
+  text_putf(t, "<rect class=\"f\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\"/>\n", LEFT, STRIP, PLOT_W, STRIP_H);
+  svg_text(t, LEFT, STRIP + STRIP_H + 17, "", "0");
   snprintf(text, sizeof text, "%.2f ms", last * 1e3);
-  put_text(t, LEFT + PLOT_W, STRIP + STRIP_H + 17, "e", text);
+  svg_text(t, LEFT + PLOT_W, STRIP + STRIP_H + 17, "e", text);
 }
 
 int roofline_svg(cn_text *t, const report *r)

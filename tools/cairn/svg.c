@@ -6,19 +6,9 @@
 #include <string.h>
 
 #include "picture.h"
+#include "text.h"
 
 enum { MARGIN = 12, LEGEND = 46 };
-
-static void put_escaped(cn_text *t, const char *s)
-{
-  for (; *s; s++) {
-    if (*s == '&') cn_text_put(t, "&amp;");
-    else if (*s == '<') cn_text_put(t, "&lt;");
-    else if (*s == '>') cn_text_put(t, "&gt;");
-    else if (*s == '"') cn_text_put(t, "&quot;");
-    else if ((unsigned char)*s >= ' ') cn_text_putf(t, "%c", *s);
-  }
-}
 
 /* From pale over yellow to red, by the logarithm of the share: a thousandth and less is pale. */
 static void colour(char *out, size_t size, double share)
@@ -48,7 +38,7 @@ static int px(double x) { return (int)lround(x); }
 static void put_text(cn_text *t, double x, double y, const char *how, const char *s)
 {
   cn_text_putf(t, "<text x=\"%d\" y=\"%d\" %s>", px(x), px(y), how);
-  put_escaped(t, s);
+  svg_escaped(t, s);
   cn_text_put(t, "</text>\n");
 }
 
@@ -66,7 +56,7 @@ static void put_box(cn_text *t, const picture *p, const picture_box *b)
   double share = picture_share(p, b), middle = b->x + b->w / 2;
   colour(fill, sizeof fill, end ? 0 : share);
   cn_text_putf(t, "<g><title>");
-  put_escaped(t, b->label);
+  svg_escaped(t, b->label);
   if (!end) {
     cn_text_put(t, ": ");
     put_amount(t, b->work, "multiply-adds, ");
@@ -96,7 +86,7 @@ static void put_head(cn_text *t, const picture *p, const char *title, double wid
   cn_text_putf(t, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\">\n",
                px(width), px(height), px(width), px(height));
   cn_text_put(t, "<title>");
-  put_escaped(t, title);
+  svg_escaped(t, title);
   cn_text_put(t, "</title>\n<style>text{font-family:sans-serif}.o{font-size:13px;text-anchor:middle}"
                  ".d,.s{font-size:10px;fill:#555}.d{text-anchor:middle}.n{font-size:12px;fill:#345;font-weight:bold}"
                  ".g{fill:#4a6a8a;fill-opacity:.06;stroke:#9ab}.b,.f{stroke:#678}.f{stroke-width:2;"
