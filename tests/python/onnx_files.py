@@ -68,5 +68,5 @@ def load_npy(path):
         data = file.read()
     size = struct.unpack_from("<H", data, 8)[0]
     head = ast.literal_eval(data[10:10 + size].decode())
-    code = {"<f4": "f", "<i8": "q", "|b1": "?", "|u1": "B"}[head["descr"]]
+    code = {"<f4": "f", "<i8": "q", "<i4": "i", "|b1": "?", "|u1": "B"}[head["descr"]]
     return head["shape"], list(struct.unpack_from(f"<{math.prod(head['shape'])}{code}", data, 10 + size))
