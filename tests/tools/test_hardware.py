@@ -61,7 +61,7 @@ def f32(x):
 
 
 class Array(Case):
-    """A simulated array gives the product and takes as many cycles as a formula says that is written down here again."""
+    """A simulated array gives the product, in as many cycles as a formula says that is written down here again."""
 
     @staticmethod
     def cycles(m, k, n, rows, cols, stay, single, fetch):
@@ -116,8 +116,8 @@ class Array(Case):
         save_npy(self.folder / "a.npy", "f", (m, k), a)
         save_npy(self.folder / "b.npy", "f", (k, n), b)
         for flow, part in (("weights", rows), ("outputs", k)):
-            self.good("systolic", "--a", self.folder / "a.npy", "--b", self.folder / "b.npy", "--rows", rows, "--cols", 3,
-                      "--type", "bf16", "--dataflow", flow, "--result", self.folder / "c.npy")
+            self.good("systolic", "--a", self.folder / "a.npy", "--b", self.folder / "b.npy", "--rows", rows,
+                      "--cols", 3, "--type", "bf16", "--dataflow", flow, "--result", self.folder / "c.npy")
             for at, got in enumerate(load_npy(self.folder / "c.npy")[-1]):
                 i, j = divmod(at, n)
                 total = 0.0
