@@ -197,5 +197,111 @@ class Array(Case):
         self.assertIn("no_such_net", self.cairn("systolic", "no_such_net").stderr)
 
 
+class Processors(Case):
+    """The table of processors, and what the roofline model makes of it."""
+
+    @classmethod
+    def setUpClass(cls):
+        done = subprocess.run([str(CAIRN), "devices", "--compare", "--facts", "--json"], check=True, capture_output=True,
+                              text=True, encoding="utf-8")
+        cls.rows = {row["name"]: row for row in json.loads(done.stdout)["processors"]}
+
+    def test_rows_are_complete(self):
+        self.assertGreaterEqual(len(self.rows), 40)
+        for name, row in self.rows.items():
+            with self.subTest(name=name):
+                self.assertIn(row["kind"], ("CPU", "GPU", "TPU"))
+                self.assertTrue(2010 <= row["year"] <= 2026)
+                self.assertGreater(row["bytes_per_second"], 0)
+                self.assertTrue(row["memory"] and row["source"])
+                self.assertTrue(any(row["peaks"].values()))
+                for key in ("nanometres", "units", "hertz", "memory_bytes", "watts", "launch_dollars"):
+                    self.assertTrue(row[key] is None or row[key] > 0, key)  # unknown is said, not 0
+        for name in ("A100", "H200", "B200", "GB300", "MI300X", "TPU v1", "TPU v6e", "TPU v7", "EPYC 9654"):
+            self.assertIn(name, self.rows)
+
+    def test_peaks_follow_from_units_and_clocks(self):
+        checked = 0
+        for name, row in self.rows.items():
+            each, peak = row["operations_of_a_unit_in_a_clock"], row["peaks"][row["counted_type"]]
+            if not each or not row["units"] or not row["hertz"]:
+                continue
+            checked += 1
+            self.assertLess(abs(row["units"] * row["hertz"] * each / peak - 1), 0.05, name)
+        self.assertGreaterEqual(checked, 33)
+
+    def test_peaks_of_types_stand_in_order(self):
+        """A narrower type is never slower, but for int8 and float64 where a generation gave them up."""
+        for name, row in self.rows.items():
+            for slow, fast in (("fp64", "fp32"), ("fp32", "tf32"), ("tf32", "16 bits"), ("fp32", "16 bits"),
+                               ("16 bits", "fp8"), ("fp8", "fp4")):
+                if row["peaks"][slow] and row["peaks"][fast]:
+                    self.assertLessEqual(row["peaks"][slow], row["peaks"][fast] * 1.01, (name, slow, fast))
+
+    def test_arithmetic_of_the_model(self):
+        """A network of one product, by hand."""
+        net = self.folder / "one.cfg"
+        net.write_text("[net]\ninput = 4096\n[Linear] out_features = 4096 bias = false\n", encoding="utf-8")
+        for batch in (1, 2048):
+            found = self.json("devices", "--compare", net, "--facts", "--only", "H100,7742,TPU v1", "--batch", batch,
+                              "--launch", 10, "--price", 3.6)
+            flops, weights = 2 * batch * 4096 * 4096, 4096 * 4096
+            self.assertEqual((found["work"]["flops"], found["work"]["ops"]), (flops, 1))
+            self.assertEqual(found["work"]["bytes_of_weights"], 4 * weights)
+            self.assertEqual([row["name"] for row in found["processors"]], ["EPYC 7742", "H100", "TPU v1"])
+            for row, kind, item, joules in zip(found["processors"], ("fp32", "16 bits", "int8"), (4, 2, 1),
+                                               (1.69e-12, 0.59e-12, 0.3e-12)):
+                e = row["estimate"]
+                values = item * (weights + 2 * batch * 4096)
+                move, compute = values / row["bytes_per_second"], flops / row["peaks"][kind]
+                self.assertEqual(e["type"], kind)
+                self.assertAlmostEqual(e["bytes"] / values, 1)
+                self.assertAlmostEqual(e["seconds"] / (max(move, compute) + 10e-6), 1)
+                self.assertAlmostEqual(e["seconds_memory_bound"], move if move > compute else 0)
+                self.assertAlmostEqual(e["dollars"] / (e["seconds"] * 3.6 / 3600), 1)
+                self.assertAlmostEqual(e["joules_of_design_power"] / (row["watts"] * e["seconds"]), 1)
+                byte = {"DDR4": 1300e-12 / 8, "HBM3": 350e-12 / 8, "DDR3": 1300e-12 / 8}[row["memory"]]
+                self.assertAlmostEqual(e["joules_of_switching"] / (flops * joules / 2 + values * byte), 1)
+        bound = {row["name"]: row["estimate"]["seconds_memory_bound"] > 0 for row in found["processors"]}
+        self.assertEqual(bound, {"EPYC 7742": False, "H100": False, "TPU v1": True})
+
+    def test_training_costs_three_times_as_much(self):
+        infer, train = (self.json("devices", "--compare", "resnet18", "--facts", "--only", "A100", *more)
+                        for more in ([], ["--train"]))
+        self.assertLess(abs(train["work"]["flops_in_products"] / infer["work"]["flops_in_products"] - 3), 0.1)
+        self.assertGreater(train["processors"][0]["estimate"]["seconds"],
+                           2 * infer["processors"][0]["estimate"]["seconds"])
+
+    def test_what_does_not_fit_is_said(self):
+        text = self.good("devices", "--compare", "lenet", "--facts", "--type", "fp8", "--only", "V100,H100")
+        self.assertRegex(text, r"(?m)^V100 .*does not compute in this type$")
+        self.assertRegex(text, r"(?m)^H100 +fp8 +[\d.]+ us ")
+        self.assertNotIn("this machine", text)
+
+    def test_table(self):
+        text = self.good("devices", "--compare", "--facts")
+        self.assertRegex(text, r"(?m)^A100 +GPU +2020 +7 +108 +1\.41 HBM2E +80 +2039 +400 +- +19\.5 +19\.5 +156 +312 ")
+        self.assertRegex(text, r"(?m)^TPU v7 +TPU +2025 +- +- +- ")
+
+    def test_this_machine(self):
+        """What is measured is there and adds up; how much it is, is nobody's business here."""
+        here = self.json("devices", "--compare", "lenet", "--run", "--threads", 1, "--only", "A100")["this_machine"]
+        for key in ("product_flops_per_second", "seconds_of_an_op", "expected_seconds", "measured_seconds"):
+            self.assertGreater(here[key], 0, key)
+        self.assertEqual(here["levels"][-1]["level"], "memory")
+        self.assertTrue(all(level["copied_bytes_per_second"] > 0 for level in here["levels"]))
+        self.assertEqual({probe["kind"] for probe in here["probes"]},
+                         {"window", "strided", "point", "grouped", "product", "attention"})
+
+    def test_wrong_use(self):
+        for args in (["lenet"], ["--only", "h100"], ["--compare", "--measure"], ["--compare", "--batch", "2"],
+                     ["--compare", "lenet", "--type", "fp5"], ["--compare", "lenet", "--price", "-1"],
+                     ["--compare", "lenet", "--facts", "--run"], ["--run"]):
+            self.assertEqual(self.cairn("devices", *args).returncode, 2, args)
+        done = self.cairn("devices", "--compare", "--facts", "--only", "no such chip")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("no processor 'no such chip'", done.stderr)
+
+
 if __name__ == "__main__":
     unittest.main()

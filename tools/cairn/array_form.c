@@ -2,8 +2,8 @@
  *
  * With r rows, c columns and f cycles to fetch a tile, tiles follow one another every max(m, r, f) cycles where weights
  * stay: rows to stream, a tile to load, a tile to fetch. Where outputs stay it is max(k, r), k steps and a tile to
- * drain, and a fetch serves a column of tiles. The first has to be fetched and loaded, the last to run through. Invariant: for one product on a grid without
- * limits of buffers this is array.c's count. */
+ * drain, and a fetch serves a column of tiles. The first has to be fetched and loaded, the last to run through.
+ * Invariant: for one product on a grid without limits of buffers this is array.c's count. */
 #include <math.h>
 
 #include "array.h"

@@ -47,7 +47,8 @@ static void put_frame(const array_run *run, int64_t cycle, const array_cell *cel
   double x = SIDE + i * frame_wide(a), y = TOP + j * frame_high(a) + 18;
   cn_text_put(f->t, "<g>\n");
   if (f->animated) {
-    double second = 0.7, all = f->total * second, from = (double)cycle / f->total, to = (double)(cycle + 1) / f->total;
+    double second = 0.7, all = f->total * second, from = (double)cycle / f->total;
+    double to = (double)(cycle + 1) / f->total;
     text_putf(f->t, "<animate attributeName=\"visibility\" values=\"hidden;visible;hidden\" keyTimes=\"0;%.5f;%.5f\" "
                     "calcMode=\"discrete\" dur=\"%.1fs\" repeatCount=\"indefinite\"/>\n", from, to < 1 ? to : 1, all);
   }

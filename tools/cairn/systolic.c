@@ -398,6 +398,7 @@ int command_systolic(int argc, char **argv)
   if (t.product && command_sizes(w.product, 3, t.product) != 3) return command_usage(argv[0], t.product);
   if (!w.left != !w.right || (w.left && t.product))
     return command_missing(argv[0], "--a and --b belong together, without --product");
-  if (!w.simulate && (w.result || w.animated)) return command_missing(argv[0], "--result and --animated need a product");
+  if (!w.simulate && (w.result || w.animated))
+    return command_missing(argv[0], "--result and --animated are of a product");
   return run(&w) || cn_err() ? command_failed() : 0;
 }

@@ -1,6 +1,7 @@
 /* work.c: see work.h. */
 #include "work.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -130,8 +131,8 @@ static const struct rule {
              {"baddbmm", of_addmm},          {"conv1d", of_conv},
              {"conv2d", of_conv},            {"conv3d", of_conv},
              {"conv_transpose1d", of_conv_transpose}, {"conv_transpose2d", of_conv_transpose},
-             {"conv_transpose3d", of_conv_transpose}, {"conv_input_grad", of_conv_input},
-             {"conv_weight_grad", of_conv_weight},    {"scaled_dot_product_attention", of_attention},
+             {"conv_transpose3d", of_conv_transpose}, {"conv2d_grad_input", of_conv_input},
+             {"conv2d_grad_weight", of_conv_weight},    {"scaled_dot_product_attention", of_attention},
              {"recurrent_sequence", of_recurrent}};
 
 /* ---- names ---- */
@@ -147,6 +148,24 @@ static void put_name(char *name, size_t room, const cn_graph *g, int scope)
 }
 
 /* ---- all nodes ---- */
+
+/* Elements of a pool's window; 1: it is no pool. */
+static double pooled(const reader *r)
+{
+  const cn_value *v = r->n.nargs > 1 ? &r->n.args[1] : NULL;
+  double n = 1;
+  if (!v || v->tag != CN_V_INTS || (strncmp(r->n.name, "max_pool", 8) && strncmp(r->n.name, "avg_pool", 8))) return 1;
+  for (int i = 0; i < v->n; i++) n *= (double)v->u.is[i];
+  return n;
+}
+
+/* An op that writes over its input is traced as the op and a copy of its result, which is not made. */
+static bool is_in_place(const reader *r)
+{
+  cn_value_info from = in(r, 1), to = in(r, 0);
+  return !strcmp(r->n.name, "copy") && from.kind == CN_VALUE_RESULT && to.kind == CN_VALUE_RESULT &&
+         from.dtype == to.dtype && product_of(&from, 0, from.ndim) == product_of(&to, 0, to.ndim);
+}
 
 static double weights_of(const reader *r)
 {
@@ -174,11 +193,11 @@ static int read_node(work *w, const cn_graph *g, const cn_cost *cost, int i)
   if (status) return status;
   *r.w = (work_node){.op = r.n.name, .flops = cost->flops, .products = cost->products, .read = cost->read,
                      .written = cost->written};
-  if (cost->flops + cost->read + cost->written <= 0) return CN_OK; /* a view */
+  if (cost->flops + cost->read + cost->written <= 0 || is_in_place(&r)) return CN_OK; /* a view; a part of an op */
   put_name(r.w->name, sizeof r.w->name, g, r.n.scope);
   r.w->weights = weights_of(&r);
-  cn_value_info y = out(&r);
-  r.w->item = (int)cn_dtype_size((cn_dtype)y.dtype);
+  cn_value_info x = in(&r, 0), y = out(&r);
+  r.w->stream = fmax(bytes_of(&x), bytes_of(&y) * pooled(&r));
   for (size_t k = 0; k < sizeof rules / sizeof *rules; k++)
     if (!strcmp(rules[k].op, r.n.name)) rules[k].of(&r);
   add(&w->all, r.w);

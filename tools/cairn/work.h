@@ -15,7 +15,7 @@ typedef struct work_node {
   double flops, products; /* of them in products */
   double read, written;   /* bytes */
   double weights;         /* of those that are read: of parameters and what else lives on between runs */
-  int item;               /* bytes of an element of its result */
+  double stream;          /* bytes of its first input or result, the larger; of pools, that all windows hold */
   array_product as[2];    /* as products; count 0: none */
   int64_t taps;           /* of a convolution's window; 0: none */
   int64_t stride, groups;
