@@ -303,5 +303,38 @@ class Processors(Case):
         self.assertIn("no processor 'no such chip'", done.stderr)
 
 
+class Roofline(Case):
+    """Layers under the roofs. Times are not looked at; counters of energy are files made here."""
+
+    def test_picture_and_numbers(self):
+        out = self.folder / "r.svg"
+        found = self.json("roofline", "lenet", "-o", out, "--runs", 3, "--powercap", self.folder)
+        self.assertEqual(found["network"], "lenet")
+        self.assertEqual({row["op"] for row in found["layers"]} & {"conv2d", "linear"}, {"conv2d", "linear"})
+        root, texts = self.picture(out)
+        drawn = [t.text for t in root.iter(SVG + "title")][1:]
+        self.assertEqual(sum(": conv2d, " in t for t in drawn), 2)
+        self.assertTrue(any("float32 product" in t for t in texts))
+        self.assertEqual(found["joules"], {})
+        text = self.good("roofline", "lenet", "-o", out, "--runs", 3, "--powercap", self.folder / "nowhere")
+        if "GPU" not in text:
+            self.assertIn("shows no counters", text)
+
+    def test_energy(self):
+        for name, label in (("intel-rapl:0", "package-0"), ("intel-rapl:0:0", "core"), ("intel-rapl:1", "package-1")):
+            (self.folder / name).mkdir()
+            (self.folder / name / "name").write_text(label + "\n", encoding="utf-8")
+            (self.folder / name / "max_energy_range_uj").write_text("262143328850\n", encoding="utf-8")
+            if label != "package-1":  # one that may not be read
+                (self.folder / name / "energy_uj").write_text("1234567\n", encoding="utf-8")
+        found = self.json("roofline", "lenet", "-o", self.folder / "r.svg", "--runs", 3, "--powercap", self.folder)
+        self.assertEqual({k: v for k, v in found["joules"].items() if not k.startswith("GPU")}, {"package-0": 0})
+
+    def test_wrong_use(self):
+        for args in ([], ["lenet"], ["lenet", "-o", "r.svg", "--runs", "x"], ["lenet", "-o", "r.svg", "--batch", "0"]):
+            self.assertEqual(self.cairn("roofline", *args).returncode, 2, args)
+        self.assertEqual(self.cairn("roofline", "no_such_net", "-o", self.folder / "r.svg").returncode, 1)
+
+
 if __name__ == "__main__":
     unittest.main()

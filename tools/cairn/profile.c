@@ -50,6 +50,27 @@ static cn_profile *profile_runs(subject *s, int runs, double *begins)
   return NULL;
 }
 
+cn_profile *report_measure(report *r, subject *s, const subject_wanted *w, int64_t asked)
+{
+  double begins[SUBJECT_RUNS + 1];
+  cn_memory_stats stats;
+  *r = (report){.what = w->what, .ndim = s->ndim, .threads = cn_num_threads()};
+  r->how = w->train ? w->compiled ? "training steps, compiled" : "training steps"
+           : w->compiled ? "forward, compiled" : s->graph ? "a graph" : "forward";
+  r->planned = w->compiled || s->graph;
+  memcpy(r->shape, s->shape, sizeof r->shape);
+  if ((r->runs = subject_count_runs(s, asked, 2)) < 0) return NULL;
+  cn_memory_reset_peak();
+  cn_profile *p = profile_runs(s, r->runs, begins);
+  cn_memory_get_stats(&stats);
+  r->held = stats.peak;
+  int status = p ? cn_device_measure(&r->gflops, &r->gbps, CN_CPU) : cn_err();
+  if (!status) status = report_of(r, p, begins);
+  if (!status) return p;
+  cn_profile_free(p);
+  return NULL;
+}
+
 static int write_all(const report *r, const cn_profile *p, const wanted *w)
 {
   cn_text table = {0}, json = {0}, trace = {0}, picture = {0};
@@ -67,21 +88,9 @@ static int write_all(const report *r, const cn_profile *p, const wanted *w)
 
 static int measure(subject *s, const wanted *w)
 {
-  double begins[SUBJECT_RUNS + 1];
-  cn_memory_stats stats;
-  report r = {.what = w->subject.what, .ndim = s->ndim, .threads = cn_num_threads()};
-  r.how = w->subject.train ? w->subject.compiled ? "training steps, compiled" : "training steps"
-          : w->subject.compiled ? "forward, compiled" : s->graph ? "a graph" : "forward";
-  r.planned = w->subject.compiled || s->graph;
-  memcpy(r.shape, s->shape, sizeof r.shape);
-  if ((r.runs = subject_count_runs(s, w->runs, 2)) < 0) return cn_err();
-  cn_memory_reset_peak();
-  cn_profile *p = profile_runs(s, r.runs, begins);
-  cn_memory_get_stats(&stats);
-  r.held = stats.peak;
-  int status = p ? cn_device_measure(&r.gflops, &r.gbps, CN_CPU) : cn_err();
-  if (!status) status = report_of(&r, p, begins);
-  if (!status) status = write_all(&r, p, w);
+  report r;
+  cn_profile *p = report_measure(&r, s, &w->subject, w->runs);
+  int status = p ? write_all(&r, p, w) : cn_err();
   report_free(&r);
   cn_profile_free(p);
   return status;

@@ -1,7 +1,7 @@
 /* report.h: a profile of a network's runs, added up by op, by module and by layer, against what this machine reaches.
  *
  * Place in the flow: profile.c lets the network run; report.c adds up, report_text.c prints and writes JSON and traces,
- * roofline.c draws. Invariant: times are seconds of one run, the mean of all of them; of an entry it is what no entry
+ * roofline_svg.c draws. Invariant: times are seconds of one run, the mean of all of them; of an entry it is what no entry
  * inside of it took. */
 #ifndef CAIRN_COMMAND_REPORT_H
 #define CAIRN_COMMAND_REPORT_H
@@ -9,6 +9,8 @@
 #include <cairn/cairn.h>
 #include <cairn/ext/system.h>
 #include <cairn/profile.h>
+
+#include "subject.h"
 
 typedef struct report_row {
   const char *name, *op; /* of the profile; a layer has both: its module and the op */
@@ -32,6 +34,7 @@ typedef struct report {
   size_t ndim;
   int threads, runs;
   double gflops, gbps;    /* of the machine */
+  double cache_gbps[3];   /* copies within L1, L2, L3; 0: not measured */
   double time;            /* of one run, from its beginning to its end */
   report_row all;         /* the sum of all ops */
   report_rows ops, modules, layers;
@@ -49,12 +52,16 @@ void report_free(report *r);
 double report_roof(const report *r, const report_row *row); /* in GFLOP/s */
 bool report_is_memory_bound(const report *r, const report_row *row);
 
+/* ---- profile.c: lets a subject run under a profile, and reports; asked: runs, 0: as many as take two seconds. The
+ * profile is owned by the caller, NULL with the error set; report_free in any case. ---- */
+cn_profile *report_measure(report *r, subject *s, const subject_wanted *w, int64_t asked);
+
 /* ---- writing: report_text.c ---- */
 int report_print(cn_text *t, const report *r, int depth, int most);
 int report_json(cn_text *t, const report *r);
 int report_trace(cn_text *t, const cn_profile *p);
 
-/* ---- roofline.c ---- */
+/* ---- roofline_svg.c ---- */
 int roofline_svg(cn_text *t, const report *r);
 
 #endif
