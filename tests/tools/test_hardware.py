@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""What the `cairn` command says of hardware: systolic arrays against products and counts made here.
+"""What the `cairn` command says of hardware, against products, sums and counts that are made here once more: systolic
+arrays, processors and the roofline model, Tensor Cores; pictures are those of the documentation.
 
 usage: tests/tools/test_hardware.py      (CAIRN_BUILD_DIR: where the command was built; default build/default)
 """
@@ -334,6 +335,89 @@ class Roofline(Case):
         for args in ([], ["lenet"], ["lenet", "-o", "r.svg", "--runs", "x"], ["lenet", "-o", "r.svg", "--batch", "0"]):
             self.assertEqual(self.cairn("roofline", *args).returncode, 2, args)
         self.assertEqual(self.cairn("roofline", "no_such_net", "-o", self.folder / "r.svg").returncode, 1)
+
+
+def rounded(x, bits):
+    """To so many significant bits, ties to even."""
+    if not x:
+        return x
+    unit = 2.0 ** (math.frexp(x)[1] - bits)
+    return round(x / unit) * unit
+
+
+class TensorCore(Case):
+    def test_fragments(self):
+        found = self.json("tensorcore", "100,50,30", "--on", "A100")
+        self.assertEqual(found["fragments"], 7 * 4 * 4)
+        self.assertAlmostEqual(found["wanted_part"], 100 * 50 * 30 / (112 * 64 * 32))
+        self.assertEqual((found["tiles"], found["waves"], found["bytes_of_a_load"]), (1, 1, 4))
+        self.assertAlmostEqual(found["busy_part"], 1 / 108)
+        found = self.json("tensorcore", "8192,64,4096", "--fragment", "wgmma.m64n128k16", "--on", "H100")
+        self.assertEqual((found["wanted_part"], found["tiles"], found["waves"]), (1, 2048, 16))
+        self.assertAlmostEqual(found["busy_part"], 2048 / (16 * 132))
+        for n, size in ((64, 16), (68, 8), (66, 4), (65, 2)):
+            self.assertEqual(self.json("tensorcore", f"16,{n},64")["bytes_of_a_load"], size)
+
+    def test_errors_are_those_of_the_sums(self):
+        """Every kind of sum once more, here, on a product of the user's."""
+        draw = random.Random(11)
+        m, k, n = 4, 40, 3
+        a = [f32(draw.uniform(-2, 2)) for _ in range(m * k)]
+        b = [f32(draw.uniform(-2, 2)) for _ in range(k * n)]
+        save_npy(self.folder / "a.npy", "f", (m, k), a)
+        save_npy(self.folder / "b.npy", "f", (k, n), b)
+        found = self.json("tensorcore", "--a", self.folder / "a.npy", "--b", self.folder / "b.npy", "--type", "bf16")
+        x, y = [rounded(v, 8) for v in a], [rounded(v, 8) for v in b]
+        exact = [sum(x[i * k + q] * y[q * n + j] for q in range(k)) for i in range(m) for j in range(n)]
+        given = [sum(a[i * k + q] * b[q * n + j] for q in range(k)) for i in range(m) for j in range(n)]
+        scale = max(map(abs, exact))
+        for row, (bits, each) in zip(found["sums"], ((24, 16), (24, 1), (11, 16), (8, 16))):
+            off, whole = [], []
+            for at in range(m * n):
+                i, j = divmod(at, n)
+                total = 0.0
+                for first in range(0, k, each):
+                    part = sum(x[i * k + q] * y[q * n + j] for q in range(first, min(first + each, k)))
+                    total = rounded(total + part, bits)
+                off.append(abs(total - exact[at]) / scale)
+                whole.append(abs(total - given[at]) / scale)
+            # the differences are of float64's own last bits, where the sums are of float32
+            self.assertAlmostEqual(row["largest"], max(off), delta=1e-12, msg=row["sum"])
+            self.assertAlmostEqual(row["mean"], sum(off) / len(off), delta=1e-12, msg=row["sum"])
+            self.assertAlmostEqual(row["largest_with_factors"], max(whole), delta=1e-12, msg=row["sum"])
+            self.assertFalse(row["overflow"])
+
+    def test_what_is_too_large_for_float16(self):
+        save_npy(self.folder / "a.npy", "f", (1, 32), [60000.0] * 32)
+        save_npy(self.folder / "b.npy", "f", (32, 1), [2.0] * 32)
+        found = self.json("tensorcore", "--a", self.folder / "a.npy", "--b", self.folder / "b.npy", "--type", "f16")
+        self.assertEqual([row["overflow"] for row in found["sums"]], [False, False, True, False])
+
+    def test_picture(self):
+        out = self.folder / "t.svg"
+        text = self.good("tensorcore", "100,50,30", "-o", out)
+        self.assertIn("65.4 % of what they compute is wanted", text)
+        root, texts = self.picture(out)
+        boxes = {r.attrib["class"]: r.attrib for r in root.iter(SVG + "rect") if "class" in r.attrib}
+        used, lost = (float(boxes[c]["width"]) * float(boxes[c]["height"]) for c in ("used", "lost"))
+        self.assertAlmostEqual(used / lost, 100 * 30 / (112 * 32), delta=0.01)
+        self.assertTrue(any(t.startswith("7 \u00d7 4 fragments, 4 deep") for t in texts))
+        self.assertTrue(any("4 bytes at a time, not 16" in t for t in texts))
+
+    def test_measure(self):
+        done = self.cairn("tensorcore", "64,64,64", "--measure", "--json")
+        self.assertEqual(done.returncode, 0)
+        if json.loads(done.stdout)["measured"]:
+            self.assertTrue(all(row["seconds"] > 0 for row in json.loads(done.stdout)["measured"]))
+        else:
+            self.assertIn("no CUDA device here", done.stderr)
+
+    def test_wrong_use(self):
+        for args in ([], ["3,4"], ["3,4,5", "--type", "f64"], ["3,4,5", "--fragment", "mfma"], ["--a", "a.npy"],
+                     ["3,4,5", "--on", "no such chip"], ["3,4,5", "--a", "a.npy", "--b", "b.npy"]):
+            done = self.cairn("tensorcore", *args)
+            self.assertEqual(done.returncode, 2, args)
+            self.assertIn("usage: cairn tensorcore", done.stderr)
 
 
 if __name__ == "__main__":
