@@ -9,6 +9,7 @@ import math
 import os
 import pathlib
 import random
+import re
 import struct
 import subprocess
 import sys
@@ -418,6 +419,32 @@ class TensorCore(Case):
             done = self.cairn("tensorcore", *args)
             self.assertEqual(done.returncode, 2, args)
             self.assertIn("usage: cairn tensorcore", done.stderr)
+
+
+class Documentation(Case):
+    def test_pictures_and_tables_are_those_of_the_command(self):
+        done = subprocess.run([sys.executable, str(ROOT / "tools" / "docs" / "hardware.py"), "--check"], check=False,
+                              capture_output=True, text=True, encoding="utf-8",
+                              env={**os.environ, "CAIRN_BUILD_DIR": str(CAIRN.parent)})
+        self.assertEqual((done.returncode, done.stdout), (0, ""), done.stderr)
+
+    def test_pictures_are_whole(self):
+        for path in (ROOT / "docs" / "images").glob("*.svg"):
+            if path.name.startswith(("systolic", "tensorcore", "roofline")):
+                self.assertGreater(len(self.picture(path)[1]), 3)
+                self.assertLess(path.stat().st_size, 65536)
+
+    def test_commands_of_the_page_are_there(self):
+        page = (ROOT / "docs" / "HARDWARE.md").read_text(encoding="utf-8")
+        help_text = self.good("help")
+        named = set(re.findall(r"`cairn (\w+)", page)) | set(re.findall(r"(?m)^    cairn (\w+)", page))
+        self.assertEqual(named, {"devices", "roofline", "systolic", "tensorcore"})
+        for name in named:
+            self.assertRegex(help_text, rf"(?m)^  {name} ")
+            options = self.good("help", name)
+            for words in re.findall(rf"cairn {name}( [^`\n]*)", page):
+                for option in re.findall(r"--[a-z]+", words):
+                    self.assertIn(option, options, words)
 
 
 if __name__ == "__main__":

@@ -240,9 +240,10 @@ static int begin(machine *m)
   return CN_OK;
 }
 
-int machine_measure_levels(machine *m)
+int machine_measure_roofs(machine *m)
 {
   int saved = cn_no_grad_begin(), status = begin(m);
+  if (!status) status = measure_large(m);
   if (!status) status = measure_levels(m);
   cn_no_grad_end(saved);
   return status;

@@ -44,7 +44,7 @@ typedef struct machine {
  * count; else those of a clock. */
 double machine_clock(void);
 int machine_measure(machine *m);
-int machine_measure_levels(machine *m); /* caches and memory alone */
+int machine_measure_roofs(machine *m); /* a large product, caches and memory alone */
 /* Its speed in multiply-adds by the widest vectors there are, in one thread; 0: nobody wrote that loop. */
 double machine_multiply_adds(void);
 void machine_print(const machine *m);

@@ -89,11 +89,13 @@ static int draw(const report *r, const wanted *w)
 }
 
 /* Copies within caches are roofs, too: of layers whose data is still there. */
-static int measure_caches(report *r)
+static int measure_roofs(report *r)
 {
   machine *m = cn_alloc_zero(sizeof *m);
-  int status = m ? machine_measure_levels(m) : cn_err();
+  int status = m ? machine_measure_roofs(m) : cn_err();
   for (int i = 0; !status && i < 3; i++) r->cache_gbps[i] = m->copy[i] / 1e9;
+  if (!status) r->gflops = m->product / 1e9;
+  if (!status) r->gbps = m->copy[MACHINE_LEVELS - 1] / 1e9;
   cn_free(m, sizeof *m);
   return status;
 }
@@ -103,7 +105,7 @@ static int measure(subject *s, const wanted *w)
   report r = {.what = w->subject.what};
   energy e = {.n = 0};
   cn_profile *p = report_measure(&r, s, &w->subject, w->runs);
-  int status = p ? measure_caches(&r) : cn_err();
+  int status = p ? measure_roofs(&r) : cn_err();
   if (!status) status = measure_energy(&e, s, w, r.runs);
   if (!status) status = draw(&r, w);
   if (!status && w->json) status = print_json(&r, &e);
