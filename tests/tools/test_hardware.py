@@ -204,8 +204,8 @@ class Processors(Case):
 
     @classmethod
     def setUpClass(cls):
-        done = subprocess.run([str(CAIRN), "devices", "--compare", "--facts", "--json"], check=True, capture_output=True,
-                              text=True, encoding="utf-8")
+        done = subprocess.run([str(CAIRN), "devices", "--compare", "--facts", "--json"], check=True,
+                              capture_output=True, text=True, encoding="utf-8")
         cls.rows = {row["name"]: row for row in json.loads(done.stdout)["processors"]}
 
     def test_rows_are_complete(self):

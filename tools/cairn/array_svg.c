@@ -71,8 +71,8 @@ static void put_meaning(cn_text *t, const array_run *run)
   svg_text(t, SIDE, 46, "s",
            stays ? "a cell: left factor \u00b7 weight, below the sum that goes down; dot: a weight of the next tile "
                    "passes; colours: tiles"
-                 : "a cell: left factor \u00b7 upper factor, below the sum that stays; dot: a finished sum waits or goes "
-                   "down; colours: tiles");
+                 : "a cell: left factor \u00b7 upper factor, below the sum that stays; dot: a finished sum waits or "
+                   "goes down; colours: tiles");
 }
 
 int array_frames_svg(cn_text *t, array_run *run, bool animated)

@@ -161,14 +161,14 @@ static void put_network(cn_text *t, const work *w, const compare_options *o)
 
 static void put_here(cn_text *t, const work *w, const here *h, double batch)
 {
-  const double times[] = {h->expected, h->took};
+  const double times[] = {h->expected, h->took}, peak = h->m->fma > 0 ? h->m->fma : h->m->product;
   cn_text_put(t, "\n");
   for (int i = 0; i < 2; i++) {
     if (times[i] <= 0) continue;
     text_putf(t, "%-16s %-7s", i ? "  run" : "this machine", "fp32");
     put_amount(t, 10, times[i], "s");
     put_amount(t, 10, batch / times[i], "/s");
-    text_putf(t, " %6s %6s %5.1f%%", "", "", 100 * w->all.flops / times[i] / (h->m->fma > 0 ? h->m->fma : h->m->product));
+    text_putf(t, " %6s %6s %5.1f%%", "", "", 100 * w->all.flops / times[i] / peak);
     if (i) text_putf(t, "  expected %+.0f %%", 100 * (h->expected / h->took - 1));
     cn_text_put(t, i ? "\n" : "  by its probes\n");
   }
@@ -188,10 +188,10 @@ static void print_network(const work *w, const compare_options *o, const here *h
     put_estimate(&t, p, &e, (double)o->subject.batch);
   }
   if (h->m) put_here(&t, w, h, (double)o->subject.batch);
-  cn_text_put(&t, "\nBy the roofline model: each op takes what the slower of arithmetic and memory takes, and a launch. "
-                  "memory, launch:\nof the time; switching: energy of operations and bytes alone; by watts: the design "
-                  "power all the time; $: at --price\nan hour, or the launch price over three years, for a million "
-                  "samples.\n");
+  cn_text_put(&t, "\nBy the roofline model: each op takes what the slower of arithmetic and memory takes, and a "
+                  "launch. memory, launch:\nof the time; switching: energy of operations and bytes alone; by watts: the "
+                  "design power all the time; $: at --price\nan hour, or the launch price over three years, for a "
+                  "million samples.\n");
   fputs(t.s ? t.s : "", stdout);
   cn_text_free(&t);
 }

@@ -4,11 +4,12 @@
 #include <math.h>
 #include <string.h>
 
-static const fragment table[] = {{"mma.m16n8k16", "bf16", 16, 8, 16, 2},   {"mma.m16n8k16", "f16", 16, 8, 16, 2},
-                                 {"mma.m16n8k8", "tf32", 16, 8, 8, 4},     {"mma.m16n8k32", "fp8", 16, 8, 32, 1},
-                                 {"wgmma.m64n64k16", "bf16", 64, 64, 16, 2}, {"wgmma.m64n128k16", "bf16", 64, 128, 16, 2},
-                                 {"wgmma.m64n256k16", "bf16", 64, 256, 16, 2}, {"wgmma.m64n128k16", "f16", 64, 128, 16, 2},
-                                 {"wgmma.m64n128k8", "tf32", 64, 128, 8, 4}, {"wgmma.m64n128k32", "fp8", 64, 128, 32, 1}};
+static const fragment table[] = {
+  {"mma.m16n8k16", "bf16", 16, 8, 16, 2},       {"mma.m16n8k16", "f16", 16, 8, 16, 2},
+  {"mma.m16n8k8", "tf32", 16, 8, 8, 4},         {"mma.m16n8k32", "fp8", 16, 8, 32, 1},
+  {"wgmma.m64n128k16", "bf16", 64, 128, 16, 2}, {"wgmma.m64n64k16", "bf16", 64, 64, 16, 2},
+  {"wgmma.m64n256k16", "bf16", 64, 256, 16, 2}, {"wgmma.m64n128k16", "f16", 64, 128, 16, 2},
+  {"wgmma.m64n128k8", "tf32", 64, 128, 8, 4},   {"wgmma.m64n128k32", "fp8", 64, 128, 32, 1}};
 
 const fragment *fragment_find(const char *name, const char *type)
 {
@@ -54,7 +55,8 @@ typedef struct format {
 } format;
 
 static const format float32 = {"float32", 24, -125, 3.4028234663852886e38}, float16 = {"f16", 11, -13, 65504},
-                    bfloat16 = {"bf16", 8, -125, 3.3895313892515355e38}, tf32 = {"tf32", 11, -125, 3.4011621342146535e38},
+                    bfloat16 = {"bf16", 8, -125, 3.3895313892515355e38},
+                    tf32 = {"tf32", 11, -125, 3.4011621342146535e38},
                     e4m3 = {"fp8", 4, -5, 448};
 
 /* The nearest number of the format, ties to the even one; beyond its largest: infinity. */
@@ -129,8 +131,8 @@ static void look(sum_error *errors, double *scale, const place *p)
   }
 }
 
-int fragments_errors(sum_error errors[FRAGMENT_SUMS], int64_t *looked, const tiling *t, const double *left,
-                     const double *right)
+void fragments_errors(sum_error errors[FRAGMENT_SUMS], int64_t *looked, const tiling *t, const double *left,
+                      const double *right)
 {
   enum { MOST = 64 };
   int64_t rows = t->m < MOST ? t->m : MOST, columns = t->n < MOST ? t->n : MOST;
@@ -147,5 +149,4 @@ int fragments_errors(sum_error errors[FRAGMENT_SUMS], int64_t *looked, const til
     errors[i].largest /= scale;
     errors[i].whole /= scale;
   }
-  return CN_OK;
 }

@@ -1,7 +1,7 @@
 /* fragments.h: how a product is cut into what Tensor Cores take at a time, and what sums of few bits lose.
  *
- * Place in the flow: tensorcore.c is the command; fragments.c counts and adds, fragments_svg.c draws. Invariant: the same
- * arguments give the same numbers on every machine; nothing here is measured. */
+ * Place in the flow: tensorcore.c is the command; fragments.c counts and adds, fragments_svg.c draws. Invariant: the
+ * same arguments give the same numbers on every machine; nothing here is measured. */
 #ifndef CAIRN_COMMAND_FRAGMENTS_H
 #define CAIRN_COMMAND_FRAGMENTS_H
 
@@ -34,10 +34,10 @@ typedef struct sum_error {
   double whole;                 /* largest from float64's sum of the factors as they were given */
   bool overflow;                /* some sum was beyond the type's largest number */
 } sum_error;
-/* left (m, k), right (k, n): factors in float64. Looks at up to 64 rows and 64 columns, evenly spread; *looked: how many
- * results. 0 or an error. */
-int fragments_errors(sum_error errors[FRAGMENT_SUMS], int64_t *looked, const tiling *t, const double *left,
-                     const double *right);
+/* left (m, k), right (k, n): factors in float64. Looks at up to 64 rows and 64 columns, evenly spread; *looked: how
+ * many results. */
+void fragments_errors(sum_error errors[FRAGMENT_SUMS], int64_t *looked, const tiling *t, const double *left,
+                      const double *right);
 
 int fragments_svg(cn_text *out, const tiling *t, const sum_error *errors);
 

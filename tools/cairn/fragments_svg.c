@@ -66,8 +66,8 @@ int fragments_svg(cn_text *out, const tiling *t, const sum_error *errors)
 {
   char text[160];
   int y = TOP + 12;
-  snprintf(text, sizeof text, "(%lld \u00d7 %lld) times (%lld \u00d7 %lld), %s, by %s", (long long)t->m, (long long)t->k,
-           (long long)t->k, (long long)t->n, t->f->type, t->f->name);
+  snprintf(text, sizeof text, "(%lld \u00d7 %lld) times (%lld \u00d7 %lld), %s, by %s", (long long)t->m,
+           (long long)t->k, (long long)t->k, (long long)t->n, t->f->type, t->f->name);
   svg_head(out, WIDTH, HEIGHT, text,
            ".used{fill:#cfe2f7}.lost{fill:#f6d3b0}.q{stroke:#9db4cc;stroke-width:.6}.w{stroke:#333d47;stroke-width:1.4}"
            ".g{fill:#eef1f4}",

@@ -52,9 +52,13 @@ static double fastest(const probe *p, double seconds)
 static cn_tensor *run_linear(const probe *p) { return cn_linear(p->in[0], p->in[1], NULL); }
 static cn_tensor *run_conv(const probe *p)
 {
-  return cn_conv2d(p->in[0], p->in[1], NULL, .stride = CN_INTS(p->stride), .padding = CN_INTS(p->pad), .groups = p->groups);
+  return cn_conv2d(p->in[0], p->in[1], NULL, .stride = CN_INTS(p->stride), .padding = CN_INTS(p->pad),
+                   .groups = p->groups);
 }
-static cn_tensor *run_attention(const probe *p) { return cn_scaled_dot_product_attention(p->in[0], p->in[1], p->in[2]); }
+static cn_tensor *run_attention(const probe *p)
+{
+  return cn_scaled_dot_product_attention(p->in[0], p->in[1], p->in[2]);
+}
 
 static int add_probe(machine *m, const probe *p, machine_kind kind, const array_product *as, double taps)
 {
@@ -78,16 +82,17 @@ static int measure_large(machine *m)
 
 /* Channels in and out, the side of the result, of the window, stride, groups. */
 static const int windows[][6] = {
-  {64, 64, 224, 3, 1, 1},   {64, 64, 56, 3, 1, 1},   {128, 128, 28, 3, 1, 1}, {256, 256, 56, 3, 1, 1},
-  {256, 256, 14, 3, 1, 1},  {512, 512, 28, 3, 1, 1}, {512, 512, 7, 3, 1, 1},  {128, 32, 28, 3, 1, 1},
-  {16, 64, 55, 3, 1, 1},    {64, 192, 27, 5, 1, 1},  {3, 64, 224, 3, 1, 1},   {32, 96, 14, 3, 1, 1},
-  {3, 64, 112, 7, 2, 1},    {3, 32, 112, 3, 2, 1},   {3, 64, 55, 11, 4, 1},   {3, 768, 14, 16, 16, 1},
-  {64, 128, 28, 3, 2, 1},   {256, 512, 7, 3, 2, 1},  {96, 192, 28, 2, 2, 1},  {64, 256, 56, 1, 1, 1},
-  {256, 64, 56, 1, 1, 1},   {512, 128, 28, 1, 1, 1}, {256, 512, 28, 1, 2, 1}, {1024, 256, 14, 1, 1, 1},
-  {256, 1024, 14, 1, 1, 1}, {2048, 512, 7, 1, 1, 1}, {16, 96, 112, 1, 1, 1},  {32, 192, 28, 1, 1, 1},
-  {144, 24, 56, 1, 1, 1},   {480, 80, 14, 1, 1, 1},  {160, 960, 7, 1, 1, 1},  {960, 160, 7, 1, 1, 1},
-  {32, 32, 112, 3, 1, 32},  {96, 96, 56, 3, 2, 96},  {144, 144, 56, 3, 1, 144}, {384, 384, 14, 3, 1, 384},
-  {960, 960, 7, 3, 1, 960}, {240, 240, 28, 5, 1, 240}, {672, 672, 7, 5, 2, 672}, {96, 96, 56, 7, 1, 96},
+  {64, 64, 224, 3, 1, 1}, {64, 64, 56, 3, 1, 1}, {128, 128, 28, 3, 1, 1}, {256, 256, 56, 3, 1, 1},
+  {256, 256, 14, 3, 1, 1}, {512, 512, 28, 3, 1, 1}, {512, 512, 7, 3, 1, 1}, {128, 32, 28, 3, 1, 1},
+  {16, 64, 55, 3, 1, 1}, {64, 192, 27, 5, 1, 1}, {1, 6, 28, 5, 1, 1}, {6, 16, 10, 5, 1, 1},
+  {3, 64, 224, 3, 1, 1}, {32, 96, 14, 3, 1, 1}, {3, 64, 112, 7, 2, 1}, {3, 32, 112, 3, 2, 1},
+  {3, 64, 55, 11, 4, 1}, {3, 768, 14, 16, 16, 1}, {64, 128, 28, 3, 2, 1}, {256, 512, 7, 3, 2, 1},
+  {96, 192, 28, 2, 2, 1}, {64, 256, 56, 1, 1, 1}, {256, 64, 56, 1, 1, 1}, {512, 128, 28, 1, 1, 1},
+  {256, 512, 28, 1, 2, 1}, {1024, 256, 14, 1, 1, 1}, {256, 1024, 14, 1, 1, 1}, {2048, 512, 7, 1, 1, 1},
+  {16, 96, 112, 1, 1, 1}, {32, 192, 28, 1, 1, 1}, {144, 24, 56, 1, 1, 1}, {480, 80, 14, 1, 1, 1},
+  {160, 960, 7, 1, 1, 1}, {960, 160, 7, 1, 1, 1}, {32, 32, 112, 3, 1, 32}, {96, 96, 56, 3, 2, 96},
+  {144, 144, 56, 3, 1, 144}, {384, 384, 14, 3, 1, 384}, {960, 960, 7, 3, 1, 960}, {192, 192, 28, 3, 1, 192},
+  {576, 576, 14, 3, 1, 576}, {240, 240, 28, 5, 1, 240}, {672, 672, 7, 5, 2, 672}, {96, 96, 56, 7, 1, 96},
   {384, 384, 14, 7, 1, 384}, {128, 128, 56, 3, 1, 32}, {512, 512, 14, 3, 1, 32}};
 
 static int measure_windows(machine *m)
@@ -166,6 +171,7 @@ static cn_tensor *run_add(const probe *p) { return cn_add(p->in[0], p->in[1]); }
 static cn_tensor *run_gelu(const probe *p) { return cn_gelu(p->in[0]); }
 static cn_tensor *run_silu(const probe *p) { return cn_silu(p->in[0]); }
 static cn_tensor *run_sigmoid(const probe *p) { return cn_sigmoid(p->in[0]); }
+static cn_tensor *run_hardtanh(const probe *p) { return cn_hardtanh(p->in[0], .min_val = CN_ZERO, .max_val = 6); }
 static cn_tensor *run_hardswish(const probe *p) { return cn_hardswish(p->in[0]); }
 static cn_tensor *run_softmax(const probe *p) { return cn_softmax(p->in[0], -1); }
 static cn_tensor *run_layer_norm(const probe *p) { return cn_layer_norm(p->in[0], CN_SHAPE(64), NULL, NULL); }
@@ -184,7 +190,7 @@ static const struct pass {
   const char *op;
   cn_tensor *(*run)(const probe *p);
 } passes[] = {{"add", run_add},         {"relu", run_relu},       {"gelu", run_gelu},
-              {"silu", run_silu},       {"sigmoid", run_sigmoid}, {"hardswish", run_hardswish},
+              {"silu", run_silu},       {"sigmoid", run_sigmoid}, {"hardswish", run_hardswish}, {"hardtanh", run_hardtanh},
               {"softmax", run_softmax}, {"layer_norm", run_layer_norm}, {"batch_norm", run_batch_norm},
               {"max_pool2d", run_max_pool}, {"adaptive_avg_pool2d", run_avg_pool}, {"cat", run_cat}};
 

@@ -1,9 +1,9 @@
 /* machine_model.c: what a network should take on the machine that was measured. See machine.h.
  *
- * A node that multiplies takes its operations at the rate of the probes that are most like it: of its kind, the nearer
- * in the logarithms of rows, columns and depth the more they count; and since a probe's weights are in a cache and a
- * network's are not, what they take to be read from where so many lie. Any other node passes over its bytes at the rate of its op at that size. Invariant: a
- * probe's own time is given back. */
+ * A node that multiplies takes its operations at the rate of the probes that are most like it: of its kind, the
+ * nearer in the logarithms of rows, columns and depth the more they count; and since a probe's weights are in a
+ * cache and a network's are not, what they take to be read from where so many lie. Any other node passes over its
+ * bytes at the rate of its op at that size. Invariant: a probe's own time is given back. */
 #include <math.h>
 #include <string.h>
 

@@ -1,8 +1,8 @@
 /* report.h: a profile of a network's runs, added up by op, by module and by layer, against what this machine reaches.
  *
  * Place in the flow: profile.c lets the network run; report.c adds up, report_text.c prints and writes JSON and traces,
- * roofline_svg.c draws. Invariant: times are seconds of one run, the mean of all of them; of an entry it is what no entry
- * inside of it took. */
+ * roofline_svg.c draws. Invariant: times are seconds of one run, the mean of all of them; of an entry it is what no
+ * entry inside of it took. */
 #ifndef CAIRN_COMMAND_REPORT_H
 #define CAIRN_COMMAND_REPORT_H
 

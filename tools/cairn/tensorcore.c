@@ -221,8 +221,8 @@ static int show(const wanted *w, const fragment *f, const processor *p)
   int status = find_factors(&left, &right, w);
   if (status) return status;
   fragments_of(&t, f, cn_size(left, 0), cn_size(left, 1), cn_size(right, 1), p->units);
-  status = fragments_errors(errors, &looked, &t, cn_data(left), cn_data(right));
-  if (!status && w->picture) status = draw(w->picture, &t, errors);
+  fragments_errors(errors, &looked, &t, cn_data(left), cn_data(right));
+  if (w->picture) status = draw(w->picture, &t, errors);
   if (!status && w->measure && measure(&m, &t) < 0) status = cn_err();
   if (status) return status;
   if (w->json) return print_json(&t, p, errors, &m);

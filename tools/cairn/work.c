@@ -159,14 +159,6 @@ static double pooled(const reader *r)
   return n;
 }
 
-/* An op that writes over its input is traced as the op and a copy of its result, which is not made. */
-static bool is_in_place(const reader *r)
-{
-  cn_value_info from = in(r, 1), to = in(r, 0);
-  return !strcmp(r->n.name, "copy") && from.kind == CN_VALUE_RESULT && to.kind == CN_VALUE_RESULT &&
-         from.dtype == to.dtype && product_of(&from, 0, from.ndim) == product_of(&to, 0, to.ndim);
-}
-
 static double weights_of(const reader *r)
 {
   double bytes = 0;
@@ -193,7 +185,7 @@ static int read_node(work *w, const cn_graph *g, const cn_cost *cost, int i)
   if (status) return status;
   *r.w = (work_node){.op = r.n.name, .flops = cost->flops, .products = cost->products, .read = cost->read,
                      .written = cost->written};
-  if (cost->flops + cost->read + cost->written <= 0 || is_in_place(&r)) return CN_OK; /* a view; a part of an op */
+  if (cost->flops + cost->read + cost->written <= 0) return CN_OK; /* a view */
   put_name(r.w->name, sizeof r.w->name, g, r.n.scope);
   r.w->weights = weights_of(&r);
   cn_value_info x = in(&r, 0), y = out(&r);

@@ -19,8 +19,9 @@ CAIRN = pathlib.Path(os.environ.get("CAIRN_BUILD_DIR", ROOT / "build" / "default
 PAGE = ROOT / "docs" / "HARDWARE.md"
 IMAGES = ROOT / "docs" / "images"
 SMALL = "--rows 4 --cols 4 --bandwidth 0"
-PICTURES = {"systolic": f"systolic --product 4,8,4 {SMALL} --animated", "systolic_weights":
-            f"systolic --product 4,8,4 {SMALL}", "systolic_outputs": f"systolic --product 4,8,4 {SMALL} --dataflow outputs",
+PICTURES = {"systolic": f"systolic --product 4,8,4 {SMALL} --animated",
+            "systolic_weights": f"systolic --product 4,8,4 {SMALL}",
+            "systolic_outputs": f"systolic --product 4,8,4 {SMALL} --dataflow outputs",
             "systolic_resnet50": "systolic resnet50 --batch 8", "systolic_mobilenet": "systolic mobilenet_v2 --batch 8",
             "systolic_mlp0": "systolic examples/tpu/mlp0.cfg --batch 200",
             "tensorcore": "tensorcore 1000,1000,1000", "tensorcore_odd": "tensorcore 130,77,130"}
@@ -41,8 +42,9 @@ def cairn(*args):
 
 def six():
     """The first TPU's networks: the paper's figures, and those of the closed form."""
-    yield "| network | batch | weights | multiply-adds a weight | bound by | streaming | used | TOPS | paper: active | stalled | TOPS |"
-    yield "|---|---|---|---|---|---|---|---|---|---|---|"
+    yield ("| network | batch | weights | multiply-adds a weight | bound by | streaming | used | TOPS | "
+           "paper: active | stalled | TOPS |")
+    yield "|" + "---|" * 11
     for name, batch, tops, active, stalled in SIX:
         net = json.loads(cairn("systolic", f"examples/tpu/{name.lower()}.cfg", "--batch", str(batch), "--json"))
         held = sum(layer["k"] * layer["n"] for layer in net["layers"])
@@ -70,15 +72,17 @@ def compared(*args):
         e = row["estimate"]
         cells = [amount(e["seconds"], "s"), f"{100 * e['seconds_memory_bound'] / e['seconds']:.0f} %",
                  f"{100 * e['seconds_of_launches'] / e['seconds']:.0f} %"]
-        cells += [amount(e[key], "J") if e[key] else "unknown" for key in ("joules_of_switching", "joules_of_design_power")]
+        joules = (e["joules_of_switching"], e["joules_of_design_power"])
+        cells += [amount(value, "J") if value else "unknown" for value in joules]
         yield f"| {row['name']} | {e['type']} | {' | '.join(cells)} |"
 
 
 def processors():
     def number(x, unit=1, digits=4):
         return "" if x is None else f"{x / unit:.{digits}g}"
-    yield "| processor | year | nm | units | GHz | memory | GB | GB/s | W | $ | fp64 | fp32 | tf32 | 16 bits | fp8 | int8 | fp4 |"
-    yield "|---|" + "---|" * 16
+    yield ("| processor | year | nm | units | GHz | memory | GB | GB/s | W | $ | fp64 | fp32 | tf32 | 16 bits | fp8 | "
+           "int8 | fp4 |")
+    yield "|" + "---|" * 17
     for r in json.loads(cairn("devices", "--compare", "--facts", "--json"))["processors"]:
         cells = [r["year"], number(r["nanometres"]), number(r["units"]), number(r["hertz"], 1e9, 3), r["memory"],
                  number(r["memory_bytes"], 1e9), number(r["bytes_per_second"], 1e9), number(r["watts"]),
