@@ -29,20 +29,35 @@ typedef struct job {
 
 static int64_t masks_of(const cni_depthwise *d) { return d->vectors * 2 * d->taps; }
 
+/* Bits [first, last) of so many. */
+static uint16_t bits(int64_t first, int64_t last, int lanes)
+{
+  first = first < 0 ? 0 : first;
+  last = last > lanes ? lanes : last;
+  return (uint16_t)(first < last ? (1u << last) - (1u << first) : 0);
+}
+
+/* Of the lanes from pixel p on, `column` of its row: those that have a pixel so many columns behind. */
+static uint16_t bits_beside(const cni_depthwise *d, int64_t p, int64_t column, int64_t behind, int lanes)
+{
+  const int64_t total = d->h * d->w, from = behind < 0 ? -behind : 0, to = behind > 0 ? d->w - behind : d->w;
+  uint16_t found = 0;
+  for (int64_t row = -column; row < lanes; row += d->w) found = (uint16_t)(found | bits(row + from, row + to, lanes));
+  return (uint16_t)(found & bits(0, total - p, lanes));
+}
+
 /* left: columns moved to the left, for the gradient of the weight. */
 static void fill_masks(const cni_depthwise *d, int lanes, uint16_t *masks, bool left)
 {
   const int64_t total = d->h * d->w;
-  int mid = d->taps / 2;
-  memset(masks, 0, (size_t)masks_of(d) * sizeof *masks);
-  for (int64_t p = 0, column = 0; p < d->vectors * lanes; p++) {
-    uint16_t *of = masks + p / lanes * 2 * d->taps, bit = (uint16_t)(1u << p % lanes);
+  const int mid = d->taps / 2;
+  for (int64_t v = 0; v < d->vectors; v++, masks += 2 * d->taps) {
+    const int64_t p = v * lanes;
     for (int i = 0; i < d->taps; i++) {
-      int64_t at = p + (i - mid) * d->w, beside = column + (left ? mid - i : i - mid);
-      if (at >= 0 && at < total) of[i] = (uint16_t)(of[i] | bit);
-      if (p < total && beside >= 0 && beside < d->w) of[d->taps + i] = (uint16_t)(of[d->taps + i] | bit);
+      const int64_t at = p + (i - mid) * d->w;
+      masks[i] = bits(-at, total - at, lanes);
+      masks[d->taps + i] = bits_beside(d, p, p % d->w, left ? mid - i : i - mid, lanes);
     }
-    if (++column == d->w) column = 0;
   }
 }
 
