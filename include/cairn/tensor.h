@@ -37,8 +37,8 @@ CN_API cn_tensor *cn_from_data(const void *data, const int64_t *shape, size_t nd
  * called once with payload when the last tensor over the memory is gone, or at once on failure. */
 CN_API cn_tensor *cn_from_borrowed(void *data, const int64_t *shape, const int64_t *strides, size_t ndim,
                                    cn_dtype dtype, void (*free)(void *payload), void *payload);
-/* As cn_from_borrowed, row-major, of memory that nobody else has the address of, a mapped file's say: compiled functions
- * keep what they make of such weights, where they look at borrowed ones in every run. */
+/* As cn_from_borrowed, row-major, of memory that nobody else has the address of, a mapped file's say: compiled
+ * functions keep what they make of such weights, where they look at borrowed ones in every run. */
 CN_API cn_tensor *cn_from_taken(void *data, const int64_t *shape, size_t ndim, cn_dtype dtype,
                                 void (*free)(void *payload), void *payload);
 /* Weak scalars: zero-dimensional, and they do not raise the type of the tensor they meet within its

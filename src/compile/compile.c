@@ -213,11 +213,11 @@ static cni_executable *make(cn_compiled *c, const cn_compile_call *call, cn_key 
 /* Stands for a program that would be made anew for every call. */
 static cni_executable *given_up(cn_key *key, bool values)
 {
-  cni_executable *p = cni_executable_refused(
-    CN_ERR_CAPTURE,
-    values ? "integers among its inputs, of which it depends on the values, are others in every call" : "tensors outside, settings of an optimiser, or gradients of leaves are others in every call: clear "
-                    "gradients inside, at the beginning or the end; schedules may change rates, which are tensors, but "
-                    "not momenta");
+  static const char of_values[] = "integers among its inputs, on whose values it depends, are others in every call";
+  static const char of_things[] =
+    "tensors outside, settings of an optimiser, or gradients of leaves are others in every call: clear gradients inside, "
+    "at the beginning or the end; schedules may change rates, which are tensors, but not momenta";
+  cni_executable *p = cni_executable_refused(CN_ERR_CAPTURE, values ? of_values : of_things);
   if (!p) return NULL;
   p->key = *key;
   *key = (cn_key){NULL};

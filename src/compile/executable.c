@@ -389,7 +389,8 @@ static cn_graph *finished(const capturing *c, cn_graph *whole)
 /* The graph of the call; NULL with the error set, or with *retry. */
 static cn_graph *capture_once(capturing *c, cn_compile_fn fn, const cn_compile_call *call, bool *retry)
 {
-  size_t in_bytes = 2 * (call->ninputs + 1) * sizeof *c->handles, out_bytes = (call->noutputs + 1) * sizeof(cn_tensor *);
+  size_t in_bytes = 2 * (call->ninputs + 1) * sizeof *c->handles; /* and for those by value */
+  size_t out_bytes = (call->noutputs + 1) * sizeof(cn_tensor *);
   cn_tensor **outputs = cni_alloc_zero(out_bytes);
   cn_graph *whole = NULL;
   c->handles = outputs ? cni_alloc_zero(in_bytes) : NULL;

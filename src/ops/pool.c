@@ -312,8 +312,8 @@ const cn_op cni_pool_ops[] = {
    .cost = cni_cost_window, .infer = max_infer, .vjp = max_vjp, .needs = {[0] = CN_OUT(1)}},
   {.sig = "max_pool2d_values(Tensor input, int[2] kernel_size, int[2]? stride=None, int[2] padding=0, "
           "int[2] dilation=1, bool ceil_mode=False) -> Tensor ; nn internal",
-   .doc = "The first result of max_pool2d_with_indices, as compiled functions want it where nobody reads the other. Has "
-          "no gradient.",
+   .doc = "The first result of max_pool2d_with_indices, as compiled functions want it where nobody reads the other. "
+          "Has no gradient.",
    .flags = CN_OP_NO_GRAD, .cost = cni_cost_window, .infer = max_values_infer, .decompose = max_decompose},
   {.sig = "max_pool2d_backward(Tensor grad, Tensor indices, int[] input_size, int[]? windows=None) -> Tensor "
           "; nn internal",

@@ -1,6 +1,6 @@
 /* test_pools.c: max pools whose places nobody reads do not find them (src/graph/passes/pools.c): the text shows
- * max_pool2d_values, and the numbers are eager's to the bit, of windows of many shapes, with NaN, infinities and zeros of
- * both signs among the elements. */
+ * max_pool2d_values, and the numbers are eager's to the bit, of windows of many shapes, with NaN, infinities and zeros
+ * of both signs among the elements. */
 #include <cairn/cairn.h>
 #include <cairn/ext/graph.h>
 #include <math.h>
@@ -17,7 +17,7 @@ static int pool(cn_tensor **out, cn_tensor *const *in, void *payload)
 {
   const windows *p = payload;
   cn_tensor *at;
-  cn_max_pool2d_with_indices_opts o = {.size = sizeof o,           .stride = {p->stride, 2},     .padding = {p->padding, 2},
+  cn_max_pool2d_with_indices_opts o = {.size = sizeof o, .stride = {p->stride, 2}, .padding = {p->padding, 2},
                                        .dilation = {p->dilation, 2}, .ceil_mode = p->ceil_mode};
   if (cn_max_pool2d_with_indices_with(&out[0], &at, in[0], p->kernel, 2, &o)) return cn_err();
   if (p->places) out[1] = at;
@@ -49,9 +49,10 @@ static void check(windows p, cn_dtype dtype)
   assert_true(cn_graph_optimise(g) >= 0);
   assert_true(cn_graph_fuse(g, true) >= 0);
   assert_int_equal(cn_graph_verify(g), 0);
+  bool trimmed = !p.places && dtype != CN_F64;
   char *text = cn_graph_to_string(g);
-  assert_int_equal(strstr(text, "max_pool2d_values(") != NULL, !p.places);
-  assert_int_equal(strstr(text, "max_pool2d_with_indices(") != NULL, p.places);
+  assert_int_equal(strstr(text, "max_pool2d_values(") != NULL, trimmed);
+  assert_int_equal(strstr(text, "max_pool2d_with_indices(") != NULL, !trimmed);
   cn_string_free(text);
   assert_int_equal(cn_graph_run(have, g, &x), 0);
   for (size_t i = 0; i < nout; i++) assert_same(have[i], want[i]);

@@ -13,9 +13,9 @@
 CN_BEGIN_DECLS
 
 /* ---- values while a function is compiled ---- */
-/* Code that cannot be captured for all values of an integer says so: a compiled function is then captured again, for the
- * values that its inputs have (integers and bools of one element in host memory), which are part of its programs' keys
- * from then on. Where there are many values in turn, calls run as they are. */
+/* Code that cannot be captured for all values of an integer says so: a compiled function is then captured again, for
+ * the values that its inputs have (integers and bools of one element in host memory), which are part of its programs'
+ * keys from then on. Where there are many values in turn, calls run as they are. */
 CN_API void cn_trace_wants_values(void);
 /* Is the tensor such an input, which may be read with the trace paused (cn_trace_pause)? */
 CN_API bool cn_trace_is_value(const cn_tensor *t);

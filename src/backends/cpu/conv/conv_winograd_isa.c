@@ -551,8 +551,7 @@ ALWAYS_INLINE void image_6_part(const cni_winograd_run *r, float *v, int64_t ste
   for (int i = 0; i < 5; i++) inside[i] = i * LANES < 4 * r->count + 2 ? lanes_inside(r->x + i * LANES, r->w) : 0;
   inside[4] &= 3;
   cni_lanes rows[6][6];
-  UNROLL for (int i = 0; i < 6; i++)
-  {
+  for (int i = 0; i < 6; i++) {
     int64_t y = r->y + i;
     row_parts_6(rows[i], plane + y * r->row + r->x, y >= 0 && y < r->h ? inside : none);
   }

@@ -46,8 +46,8 @@ int cni_gemm_f64(const cni_gemm *g);
 size_t cni_gemm_packed_bytes(const cni_gemm *g, bool f64, int64_t *depth);
 void cni_gemm_pack(const cni_gemm *g, bool f64, int64_t depth, void *to);
 
-/* For an A of rows side by side that is used in many products: where its rows would collide, and kernels do not pack it,
- * elements from row to row of a copy that does not (cni_gemm.apart); else 0. */
+/* For an A of rows side by side that is used in many products: where its rows would collide, and kernels do not pack
+ * it, elements from row to row of a copy that does not (cni_gemm.apart); else 0. */
 int64_t cni_gemm_apart_row(int64_t a_row, bool f64);
 
 /* `batch` products whose operands lie a_step, b_step, c_step elements apart. dtype: CN_F32 or CN_F64. Runs

@@ -209,8 +209,8 @@ static void tile_range(int64_t begin, int64_t end, void *payload)
   cni_scratch_free(rows, bytes);
 }
 
-/* Rows that collide are copied for every block of columns, unless they lie apart once more, or packed once where kernels
- * have a use for that. */
+/* Rows that collide are copied for every block of columns, unless they lie apart once more, or packed once where
+ * kernels have a use for that. */
 static a_form a_form_of(const cni_gemm *g, const cni_gemm_kernels *ker)
 {
   if (g->a_col != 1) return A_PANELS;

@@ -151,7 +151,12 @@ static int max_of(cn_call *c, enum kind kind, const cn_desc *index)
   return run(c, &j, cn_desc_of(c->in[0]), cn_desc_of(c->out[0]), index);
 }
 static int max_kernel(cn_call *c) { return max_of(c, MAX, cn_desc_of(c->out[1])); }
-static int max_values_kernel(cn_call *c) { return max_of(c, MAX_VALUES, NULL); }
+static int max_values_kernel(cn_call *c)
+{
+  if (compute_type(cn_desc_of(c->in[0])->dtype) == CN_F32) return max_of(c, MAX_VALUES, NULL);
+  c->refusal = "not a type that computes in float32";
+  return CN_REFUSED;
+}
 
 static int max_backward_kernel(cn_call *c)
 {

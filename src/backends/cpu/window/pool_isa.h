@@ -20,7 +20,8 @@ typedef struct cni_pool {
 /* Planes: x is (h, w), y and index (oh, ow), all packed. */
 typedef struct cni_pool_kernels {
   void (*max)(const cni_pool *p, const void *x, void *y, int64_t *index);
-  void (*max_values)(const cni_pool *p, const void *x, void *y); /* the same numbers, of which nobody asks where */
+  /* The same numbers, of which nobody asks where; f32 alone. */
+  void (*max_values)(const cni_pool *p, const void *x, void *y);
   /* false: an index leaves the plane. x is cleared first. */
   bool (*max_backward)(const cni_pool *p, void *x, const void *y, const int64_t *index);
   void (*avg)(const cni_pool *p, const void *x, void *y);
