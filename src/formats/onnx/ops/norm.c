@@ -10,10 +10,11 @@ static int batch_norm(cni_onnx_call *c)
   int64_t dims[CN_MAX_DIMS], lined[CN_MAX_DIMS], n = 0;
   bool training = c->opset >= 14 ? cni_onnx_int(c, "training_mode", 0) != 0
                                  : c->opset < 7 && !cni_onnx_int(c, "is_test", 0) && c->nout > 1;
+  bool single = c->opset < 9 && !cni_onnx_int(c, "spatial", 1); /* statistics of each element of a sample */
   if (!x || !var) return cn_err();
   for (int d = 0; d < cn_ndim(x); d++) {
-    lined[d] = d == 1 ? cn_numel(mean) : 1;
-    if (d != 1) dims[n++] = d;
+    lined[d] = single ? (d ? cn_shape(x)[d] : 1) : d == 1 ? cn_numel(mean) : 1;
+    if (single ? !d : d != 1) dims[n++] = d;
   }
   if (training) {
     cn_tensor *now_var, *now_mean, *wide = cn_dtype_of(x) == cn_dtype_of(mean) ? x : cn_cast(x, cn_dtype_of(mean));
@@ -26,7 +27,7 @@ static int batch_norm(cni_onnx_call *c)
   }
   /* statistics may be of another type than the input, which its result has */
   cn_dtype dtype = cn_dtype_of(x);
-  if (cn_dtype_of(mean) == dtype && cn_dtype_of(scale) == dtype && cn_ndim(x) >= 2)
+  if (cn_dtype_of(mean) == dtype && cn_dtype_of(scale) == dtype && cn_ndim(x) >= 2 && !single)
     return cni_onnx_out(c, 0, cn_batch_norm(x, mean, var, scale, bias, .eps = eps));
   size_t k = (size_t)cn_ndim(x);
   cn_tensor *t =

@@ -142,7 +142,7 @@ static int split(cni_onnx_call *c)
   cni_onnx_ints sizes = c->opset < 13 && c->opset > 1 ? cni_onnx_ints_of(c, "split") : cni_onnx_ints_in(c, 1);
   if (c->opset == 1 && !sizes.v) sizes = cni_onnx_ints_of(c, "split");
   int64_t axis = axis_of(c, x, 0), at = 0, n = (int64_t)c->nout;
-  if (axis < 0 || cn_err()) return cn_err();
+  if (axis < 0 || !n || cn_err()) return cn_err();
   int64_t whole = cn_size(x, axis), piece = (whole + n - 1) / n;
   if (sizes.v && sizes.n != c->nout)
     return cni_onnx_fail(c, CN_ERR_VALUE, "%zu sizes for %zu outputs", sizes.n, c->nout);
