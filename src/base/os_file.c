@@ -68,7 +68,7 @@ void cn_map_close(cn_mapping *mapping)
 
 struct cn_writer {
   int fd;
-  int failed; /* errno of the first failure */
+  int failed;   /* errno of the first failure */
   bool resumes; /* `part` is the caller's: it stays when it is abandoned */
   cn_sink sink; /* takes the bytes instead of a file; may be NULL */
   void *payload;

@@ -4,11 +4,12 @@
 usage: PYTHONPATH=build/default/python PYTHON_WITH_ONNX tests/onnx/conformance.py [--only NAME]... [--json FILE] [-v]
                                                                                   [--compiled] [--limit SECONDS]
 
-Needs the packages onnx, numpy and ml_dtypes. Each case is a model with inputs and expected outputs; what counts as equal
-is what onnx's runner takes: each case's rtol and atol, exact for whole numbers, strings and bools. KNOWN has the cases that
-do not pass, with reasons. --compiled runs each
+Needs the packages onnx, numpy and ml_dtypes. Each case is a model with inputs and expected outputs; what counts as
+equal is what onnx's runner takes: each case's rtol and atol, exact for whole numbers, strings and bools. KNOWN has the
+cases that do not pass, with reasons. --compiled runs each
 model inside of a compiled function, too, and wants the bits of the eager run. A case runs in a child process, so that
-one that hangs or dies is a failed case. The last line is `N passed, N failed`: a case that fails for a reason of KNOWN passes.
+one that hangs or dies is a failed case. The last line is `N passed, N failed`: a case that fails for a reason of KNOWN
+passes.
 """
 import argparse
 import collections
@@ -27,14 +28,14 @@ FEW = 200  # cases that one child runs
 # Cases that do not pass, each with the reason; one of them that passes is a failure of this list, but for those that
 # draw random numbers, which can be the expected ones by chance.
 DRAWN = "its expected outputs are one draw of numpy's generator, which the specification does not name"
-ROUNDED = ("its expected outputs are numpy's, which adds up products of 16-bit floats in 16 bits and rounds after each step; "
-           "sums of more digits, as here and in onnxruntime, are nearer to the numbers meant, but others")
+ROUNDED = ("its expected outputs are numpy's, which adds up products of 16-bit floats in 16 bits and rounds after each "
+           "step; sums of more digits, as here and in onnxruntime, are nearer to the numbers meant, but others")
 PICTURE = "pictures of this format are not read: PNG, JPEG, BMP and PNM are"
 KNOWN = {
-    **dict.fromkeys(("test_bernoulli", "test_bernoulli_expanded", "test_bernoulli_double", "test_bernoulli_double_expanded",
-                     "test_bernoulli_seed", "test_bernoulli_seed_expanded", "test_training_dropout",
-                     "test_training_dropout_mask", "test_training_dropout_default", "test_training_dropout_default_mask"),
-                    DRAWN),
+    **dict.fromkeys(("test_bernoulli", "test_bernoulli_expanded", "test_bernoulli_double",
+                     "test_bernoulli_double_expanded", "test_bernoulli_seed", "test_bernoulli_seed_expanded",
+                     "test_training_dropout", "test_training_dropout_mask", "test_training_dropout_default",
+                     "test_training_dropout_default_mask"), DRAWN),
     **dict.fromkeys(("test_attention_4d_causal_bf16", "test_attention_4d_causal_bf16_expanded",
                      "test_attention_4d_causal_fp16_expanded", "test_attention_4d_padded_kv_bf16",
                      "test_attention_4d_padded_kv_bf16_expanded", "test_attention_4d_causal_padded_kv_bf16",

@@ -3,10 +3,10 @@
 
 usage: PYTHONPATH=build/default/python PYTHON tests/onnx/differ.py [--count N] [--seed N] [--only NAME]... [-v]
 
-Needs the packages onnx and onnxruntime; without them it says that it is skipped. draws.py and draws_more.py make the
-calls: N for each operator, in opsets from 7 on. Where both others have results and differ, cairn may be like either.
-The last line is `N passed, N failed`; a call that neither of the others can run counts as neither.
+Needs the packages onnx and onnxruntime; without them it says that it is skipped. draws*.py make the calls: N for each
+operator, in opsets from 7 on. Where both others have results and differ, cairn may be like either. The last line is `N passed, N failed`; a call that neither of the others can run counts as neither.
 """
+
 import argparse
 import collections
 import sys
@@ -24,18 +24,30 @@ except ImportError as error:
     sys.exit(0)
 
 import draws
-import draws_more  # noqa: F401  (fills draws.FAMILIES)
+import draws_microsoft  # noqa: F401  (these fill draws.FAMILIES)
+import draws_more  # noqa: F401
+import draws_nets  # noqa: F401
 from cairn.onnx import backend
 
 # By how much results may differ, as a part of the largest number: sums are taken in another order, and in another
 # precision inside; of 16 bits numbers have 11 digits, of bfloat16 8.
 LIMITS = {"f2": 4e-3, "f4": 2e-5, "f8": 1e-6}  # doubles: attributes are floats
 # Of these ONNX's reference leaves out a part: lengths and clips of recurrent networks, samples behind the first
-# channels (LRN), dimensions behind the third (GlobalMaxPool), magnitudes (LpNormalization), groups (ConvTranspose), what
-# axes meant before opset 13.
+# channels (LRN), dimensions behind the third (GlobalMaxPool), magnitudes (LpNormalization), groups (ConvTranspose),
+# what axes meant before opset 13.
 RUNTIME = 26  # the newest opset that onnxruntime knows; it gets models of newer ones as such, if they mean the same
-DOUBTFUL = ("RNN", "GRU", "LSTM", "LRN", "GlobalMaxPool", "Unique", "LpNormalization", "LpPool", "StringNormalizer",
-            "ConvTranspose")
+DOUBTFUL = (
+    "RNN",
+    "GRU",
+    "LSTM",
+    "LRN",
+    "GlobalMaxPool",
+    "Unique",
+    "LpNormalization",
+    "LpPool",
+    "StringNormalizer",
+    "ConvTranspose",
+)
 OLD = {"Softmax": 13, "LogSoftmax": 13, "Hardmax": 13}  # in older opsets, too
 
 
@@ -62,6 +74,7 @@ def schemas(oldest, ours):
 def of_runtime(domain, name):
     """What onnxruntime says of an operator that onnx has not, in the words of onnx's schemas."""
     from onnxruntime.capi.onnxruntime_pybind11_state import get_all_operator_schema
+
     for schema in get_all_operator_schema():
         if schema.domain == domain and schema.name == name:
             kinds = {c.type_param_str: list(c.allowed_type_strs) for c in schema.type_constraints}
@@ -110,6 +123,7 @@ def by_runtime(model, feeds):
 
 def by_reference(model, feeds):
     from onnx.reference import ReferenceEvaluator
+
     return ReferenceEvaluator(model).run(None, feeds)
 
 

@@ -4,23 +4,37 @@ allows, with empty tensors, tensors of no dimensions, broadcasting, negative axe
 A function per family takes a Draw and says what it makes by the operator's name and the opset. Invariant: the same
 random numbers give the same call.
 """
+
 import numpy as np
 
 F32, F64, F16 = np.dtype("f4"), np.dtype("f8"), np.dtype("f2")
 I32, I64, U8, I8, BOOL = np.dtype("i4"), np.dtype("i8"), np.dtype("u1"), np.dtype("i1"), np.dtype("?")
-KINDS = {"tensor(float)": F32, "tensor(double)": F64, "tensor(float16)": F16, "tensor(int32)": I32, "tensor(int64)": I64,
-         "tensor(uint8)": U8, "tensor(int8)": I8, "tensor(bool)": BOOL, "tensor(int16)": np.dtype("i2"),
-         "tensor(uint16)": np.dtype("u2"), "tensor(uint32)": np.dtype("u4"), "tensor(uint64)": np.dtype("u8"),
-         "tensor(string)": np.dtype("O")}
+KINDS = {
+    "tensor(float)": F32,
+    "tensor(double)": F64,
+    "tensor(float16)": F16,
+    "tensor(int32)": I32,
+    "tensor(int64)": I64,
+    "tensor(uint8)": U8,
+    "tensor(int8)": I8,
+    "tensor(bool)": BOOL,
+    "tensor(int16)": np.dtype("i2"),
+    "tensor(uint16)": np.dtype("u2"),
+    "tensor(uint32)": np.dtype("u4"),
+    "tensor(uint64)": np.dtype("u8"),
+    "tensor(string)": np.dtype("O"),
+}
 FAMILIES = {}
 
 
 def family(*names):
     """Registers a function for the operators of these names, "domain:Name" where it is not ONNX's own."""
+
     def put(function):
         for name in " ".join(names).split():
             FAMILIES[name] = function
         return function
+
     return put
 
 
@@ -77,8 +91,9 @@ class Draw:
     def values(self, shape, dtype=F32, low=-3, high=3, special=0.0):
         dtype = np.dtype(dtype)
         if dtype.kind == "O":
-            return np.array([self.one("", "a", "bc", "ü", "a b", "abc") for _ in range(int(np.prod(shape)))],
-                            dtype=object).reshape(shape)
+            return np.array(
+                [self.one("", "a", "bc", "ü", "a b", "abc") for _ in range(int(np.prod(shape)))], dtype=object
+            ).reshape(shape)
         if dtype.kind == "b":
             return self.rng.random(shape) < 0.5
         if dtype.kind == "u":
@@ -96,14 +111,14 @@ class Draw:
     def like(self, shape):
         """A shape that broadcasts with it."""
         made = [1 if self.chance(0.25) else n for n in shape]
-        return tuple(made[self.int(0, len(made)) if self.chance(0.4) else 0:])
+        return tuple(made[self.int(0, len(made)) if self.chance(0.4) else 0 :])
 
     def axis(self, rank):
         return self.int(-rank, rank - 1) if rank else 0
 
     def axes(self, rank, least=0):
         """Different ones, some from the end."""
-        some = self.rng.permutation(rank)[:self.int(min(least, rank), rank)]
+        some = self.rng.permutation(rank)[: self.int(min(least, rank), rank)]
         return [int(a) - rank if self.chance(0.3) else int(a) for a in some]
 
 
@@ -113,9 +128,12 @@ def ints(*values):
 
 # ---- element by element ----
 
-@family("Abs Ceil Floor Exp Neg Not Reciprocal Relu Sigmoid Sign Sin Cos Tan Sinh Cosh Asin Acos Atan Asinh Atanh Erf",
-        "Tanh Softplus Softsign HardSwish Mish IsNaN Identity Round BitwiseNot Size com.microsoft:Gelu",
-        "com.microsoft:QuickGelu")
+
+@family(
+    "Abs Ceil Floor Exp Neg Not Reciprocal Relu Sigmoid Sign Sin Cos Tan Sinh Cosh Asin Acos Atan Asinh Atanh Erf",
+    "Tanh Softplus Softsign HardSwish Mish IsNaN Identity Round BitwiseNot Size com.microsoft:Gelu",
+    "com.microsoft:QuickGelu",
+)
 def unary(d):
     special = 0 if d.name == "Sign" else 0.1  # the sign of what is no number is not said
     d.says(d.tensor(d.type(strings=d.name in ("Identity", "Size")), special=special))
@@ -128,8 +146,16 @@ def positive(d):
 
 @family("Elu LeakyRelu Celu Selu HardSigmoid ThresholdedRelu Shrink Swish Gelu IsInf")
 def with_numbers(d):
-    said = {"Elu": ["alpha"], "LeakyRelu": ["alpha"], "Celu": ["alpha"], "Selu": ["alpha", "gamma"], "Swish": ["alpha"],
-            "HardSigmoid": ["alpha", "beta"], "ThresholdedRelu": ["alpha"], "Shrink": ["lambd", "bias"]}
+    said = {
+        "Elu": ["alpha"],
+        "LeakyRelu": ["alpha"],
+        "Celu": ["alpha"],
+        "Selu": ["alpha", "gamma"],
+        "Swish": ["alpha"],
+        "HardSigmoid": ["alpha", "beta"],
+        "ThresholdedRelu": ["alpha"],
+        "Shrink": ["lambd", "bias"],
+    }
     attrs = {key: d.maybe(float(np.float32(d.rng.random() + 0.2))) for key in said.get(d.name, [])}
     if d.name == "Gelu":
         attrs["approximate"] = d.maybe(d.one("none", "tanh"))
@@ -138,8 +164,10 @@ def with_numbers(d):
     d.says(d.tensor(special=0 if d.name == "Gelu" else 0.2), **attrs)
 
 
-@family("Add Sub Mul Div Pow And Or Xor Equal Greater Less GreaterOrEqual LessOrEqual BitwiseAnd BitwiseOr BitwiseXor",
-        "PRelu Mod BitShift StringConcat")
+@family(
+    "Add Sub Mul Div Pow And Or Xor Equal Greater Less GreaterOrEqual LessOrEqual BitwiseAnd BitwiseOr BitwiseXor",
+    "PRelu Mod BitShift StringConcat",
+)
 def binary(d):
     t = d.type(strings=d.name in ("Equal", "StringConcat"))
     shape = d.shape()
@@ -193,7 +221,10 @@ def softmax(d):
 
 # ---- along axes ----
 
-@family("ReduceSum ReduceMean ReduceMax ReduceMin ReduceProd ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceSumSquare")
+
+@family(
+    "ReduceSum ReduceMean ReduceMax ReduceMin ReduceProd ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceSumSquare"
+)
 def reduce(d):
     x = d.tensor(d.type(floats="Log" in d.name), low=0.2 if "Log" in d.name else -2, high=2)
     if (x.dtype.kind != "f" or d.name == "ReduceSumSquare") and (not x.size or x.dtype.kind == "u"):
@@ -211,8 +242,12 @@ def reduce(d):
 def arg(d):
     t = d.type()
     x = d.values(d.shape(1, empty=0), t) if d.chance() else d.values(d.shape(1, empty=0), t, 0, 1)
-    d.says(x, axis=d.maybe(d.axis(x.ndim) if d.opset >= 11 else d.int(0, x.ndim - 1)), keepdims=d.maybe(d.int(0, 1)),
-           **d.only(select_last_index=d.maybe(d.int(0, 1))))
+    d.says(
+        x,
+        axis=d.maybe(d.axis(x.ndim) if d.opset >= 11 else d.int(0, x.ndim - 1)),
+        keepdims=d.maybe(d.int(0, 1)),
+        **d.only(select_last_index=d.maybe(d.int(0, 1))),
+    )
 
 
 @family("CumSum CumProd")
@@ -244,10 +279,11 @@ def unique(d):
 
 # ---- shapes ----
 
+
 @family("Reshape")
 def reshape(d):
     x = d.tensor(d.type(strings=True))
-    sizes = [int(n) for n in d.rng.permutation([x.size, 1, 1][:d.int(1, 3)])]
+    sizes = [int(n) for n in d.rng.permutation([x.size, 1, 1][: d.int(1, 3)])]
     if d.chance(0.4) and x.ndim > 1 and x.size:
         sizes = [x.shape[0] if d.chance() else 0, -1]
     elif x.size and d.chance():
@@ -295,7 +331,7 @@ def flatten(d):
 def expand(d):
     x = d.tensor(d.type(strings=True))
     sizes = [1 if n != 1 and d.chance(0.2) else d.int(1, 3) if n == 1 else n for n in x.shape]
-    sizes = [d.int(1, 3)] * d.int(0, 1) + sizes[d.int(0, len(sizes)) if d.chance(0.2) else 0:]
+    sizes = [d.int(1, 3)] * d.int(0, 1) + sizes[d.int(0, len(sizes)) if d.chance(0.2) else 0 :]
     d.says(x, ints(*sizes))
 
 
@@ -329,7 +365,11 @@ def split(d):
         return d.says(x, axis=axis, outputs=n)
     ends = sorted(d.int(0, size) for _ in range(n - 1))
     sizes = [b - a for a, b in zip([0, *ends], [*ends, size])]
-    return d.says(x, axis=axis, split=sizes, outputs=n) if d.opset < 13 else d.says(x, ints(*sizes), axis=axis, outputs=n)
+    return (
+        d.says(x, axis=axis, split=sizes, outputs=n)
+        if d.opset < 13
+        else d.says(x, ints(*sizes), axis=axis, outputs=n)
+    )
 
 
 @family("Slice")
@@ -337,12 +377,12 @@ def slice_(d):
     x = d.tensor(d.type(strings=True), least=1)
     axes = d.axes(x.ndim, 1) if d.opset >= 10 else [a % x.ndim for a in d.axes(x.ndim, 1)]
     starts = [d.int(-6, 6) for _ in axes]
-    ends = [d.one(d.int(-6, 6), 2**31 - 1, 2**63 - 1, -2**31) for _ in axes]
+    ends = [d.one(d.int(-6, 6), 2**31 - 1, 2**63 - 1, -(2**31)) for _ in axes]
     if d.opset < 10:
         return d.says(x, starts=starts, ends=ends, axes=axes)
     t = d.one(np.int32, np.int64)
     if t == np.int32:
-        ends = [max(min(e, 2**31 - 1), -2**31) for e in ends]
+        ends = [max(min(e, 2**31 - 1), -(2**31)) for e in ends]
     steps = [d.one(1, 2, -1, -2, 3) for _ in axes]
     return d.says(x, np.array(starts, t), np.array(ends, t), np.array(axes, t), d.maybe(np.array(steps, t)))
 
@@ -355,8 +395,9 @@ def pad(d):
     least = -1 if mode == "constant" and d.chance(0.2) else 0
     axes = d.axes(x.ndim, 1) if d.opset >= 18 and d.chance() and ":" not in d.name else None
     sizes = [x.shape[a] for a in (range(x.ndim) if axes is None else axes)]
-    pads = [d.int(max(least, 1 - n), (n - 1) if mode == "reflect" else 2) for n in sizes] + \
-        [d.int(0, (n - 1) if mode == "reflect" else 2) for n in sizes]
+    pads = [d.int(max(least, 1 - n), (n - 1) if mode == "reflect" else 2) for n in sizes] + [
+        d.int(0, (n - 1) if mode == "reflect" else 2) for n in sizes
+    ]
     if d.opset < 11 and ":" not in d.name:
         return d.says(x, pads=pads, mode=mode, value=d.maybe(1.5))
     value = d.maybe(d.values((), t))
@@ -408,262 +449,14 @@ def cast(d):
     x = d.values(d.shape(), t, *((0, 3) if t.kind == "f" and d.chance() else (-3, 3)))
     if text:
         x = np.array([d.one("1", "25", "-3", "0") for _ in range(x.size)], object).reshape(x.shape)
-    d.says(x, to=d.one(1, 6, 7, 11, *((9, 10) if not text else ()), *((3, 2, 12) if x.dtype.kind != "f" and not text else ())))
+    d.says(
+        x,
+        to=d.one(
+            1, 6, 7, 11, *((9, 10) if not text else ()), *((3, 2, 12) if x.dtype.kind != "f" and not text else ())
+        ),
+    )
 
 
 @family("CastLike")
 def cast_like(d):
     d.says(d.tensor(), d.values((1,), d.one(F32, F64, I64, BOOL, F16)))
-
-
-# ---- elements at places ----
-
-@family("Gather GatherElements Scatter ScatterElements")
-def gather(d):
-    t = d.type(strings=d.name in ("Gather", "GatherElements"))
-    x = d.values(d.shape(1, empty=0), t)
-    axis = d.axis(x.ndim)
-    n = x.shape[axis]
-    shape = d.shape(0, 2) if d.name == "Gather" else tuple(d.int(1, s) for s in x.shape)
-    at = d.rng.integers(-n if d.opset >= 11 else 0, n, shape).astype(d.one(I32, I64))
-    if not d.name.startswith("Scatter"):
-        return d.says(x, at, axis=d.maybe(axis) if axis == 0 else axis)
-    how = d.maybe(d.one("none", "add", "mul", "max", "min")) if d.has("reduction") else None
-    if how in (None, "none"):  # each place once: which write wins is not said
-        at = np.argsort(d.rng.random(shape), axis=axis).astype(at.dtype)
-    if t.kind == "b" and how is not None:
-        how = "none"
-        at = np.argsort(d.rng.random(shape), axis=axis).astype(at.dtype)
-    if how in ("max", "min") and d.opset < 18:
-        how = "add"
-    return d.says(x, at, d.values(shape, t), axis=axis, reduction=how)
-
-
-@family("GatherND ScatterND com.microsoft:GatherND")
-def gather_nd(d):
-    x = d.values(d.shape(1, empty=0), d.type())
-    batch = d.int(0, x.ndim - 1) if d.name == "GatherND" and d.opset >= 12 else 0
-    k = d.int(1, x.ndim - batch)
-    rows = x.shape[:batch] + d.shape(0, 2, empty=0)
-    low = [-n if d.opset >= 11 and ":" not in d.name else 0 for n in x.shape]
-    at = np.stack([d.rng.integers(low[batch + i], x.shape[batch + i], rows) for i in range(k)], -1).astype(np.int64)
-    if d.name != "ScatterND":
-        return d.says(x, at, **d.only(batch_dims=batch))
-    places = d.rng.permutation(int(np.prod(x.shape[:k])))
-    rows = (d.int(1, len(places)),)
-    at = np.stack(np.unravel_index(places[:rows[0]], x.shape[:k]), -1).astype(np.int64)
-    how = d.maybe(d.one("none", "add", "mul", "max", "min")) if d.opset >= 18 and x.dtype.kind != "b" else None
-    return d.says(x, at, d.values(rows + x.shape[k:], x.dtype), reduction=how)
-
-
-@family("OneHot")
-def one_hot(d):
-    depth, t = d.int(1, 5), d.one(F32, I64, I32)
-    at = d.rng.integers(-depth, depth + 1, d.shape(0, 3)).astype(d.one(I64, I32, F32))
-    d.says(at, np.array([depth], d.one(I64, I32, F32)), d.values((2,), t), axis=d.maybe(d.axis(at.ndim + 1)))
-
-
-@family("NonZero")
-def non_zero(d):
-    x = d.values(d.shape(1), d.type(), -1, 1)
-    d.says(np.where(d.rng.random(x.shape) < 0.5, x, 0).astype(x.dtype))
-
-
-@family("Compress")
-def compress(d):
-    x = d.tensor(d.type(strings=True), least=1)
-    axis = d.maybe(d.axis(x.ndim) if d.opset >= 11 else d.int(0, x.ndim - 1))
-    d.says(x, d.values((d.int(0, x.size if axis is None else x.shape[axis]),), BOOL), axis=axis)
-
-
-@family("ReverseSequence")
-def reverse_sequence(d):
-    x = d.values(d.shape(2, empty=0), d.type())
-    time = d.int(0, 1)
-    d.says(x, d.rng.integers(0, x.shape[time] + 1, x.shape[1 - time]).astype(np.int64), time_axis=time, batch_axis=1 - time)
-
-
-# ---- products ----
-
-@family("MatMul com.microsoft:FusedMatMul com.microsoft:TransposeMatMul")
-def matmul(d):
-    t, k, lead = d.type(), d.int(1, 5), d.shape(0, 2)
-    a, b = d.values((*lead, d.int(1, 4), k), t), d.values((*d.like(lead), k, d.int(1, 4)), t)
-    attrs = {}
-    if ":" in d.name:
-        attrs = {"alpha": d.maybe(0.5), "transA": d.int(0, 1), "transB": d.int(0, 1)}
-        a = a.swapaxes(-1, -2) if attrs["transA"] else a
-        b = b.swapaxes(-1, -2) if attrs["transB"] else b
-        return d.says(np.ascontiguousarray(a), np.ascontiguousarray(b), **attrs)
-    if d.chance(0.2):
-        a = d.values((k,), t)
-    if d.chance(0.2):
-        b = d.values((k,), t)
-    return d.says(a, b)
-
-
-@family("Gemm com.microsoft:FusedGemm")
-def gemm(d):
-    t = d.type() if ":" not in d.name else F32
-    m, k, n = d.int(1, 4), d.int(0 if d.chance(0.05) and ":" not in d.name else 1, 4), d.int(1, 4)
-    ta, tb = d.int(0, 1), d.int(0, 1)
-    c = d.values(d.one((m, n), (1, n), (n,), (m, 1), (), (1,)) if d.opset >= 7 else (m, n), t)
-    numbers = {"alpha": d.maybe(0.5), "beta": d.maybe(2.0)} if t.kind == "f" else {}
-    act = {"activation": d.one("Relu", "Sigmoid", "Tanh", "LeakyRelu")} if ":" in d.name else {}
-    if act.get("activation") == "LeakyRelu":
-        act["activation_alpha"] = 0.2
-    d.says(d.values((k, m) if ta else (m, k), t), d.values((n, k) if tb else (k, n), t),
-           c if d.opset < 11 and ":" not in d.name else d.maybe(c, 0.7), transA=d.maybe(ta) if not ta else 1,
-           transB=tb, **numbers, **act)
-
-
-@family("Einsum")
-def einsum(d):
-    t, b, i, j, k = d.type(), d.int(1, 3), d.int(1, 3), d.int(1, 3), d.int(1, 3)
-    sizes = {"b": (b,), "i": (i,), "j": (j,), "k": (k,), "...": (b, 2)}
-    text = d.one("ij,jk->ik", "bij,bjk->bik", "ij->ji", "ii->i", "ij->", "i,j->ij", "bij,bij->b", "...ij,...jk->...ik",
-                 "ij,jk", "bij->bj", "...ij->...i", "ij,j,k->ik", "bij , bjk -> bki", "ii")
-    parts = []
-    for term in text.replace(" ", "").split("->")[0].split(","):
-        letters = term.replace("...", "")
-        parts.append(d.values((sizes["..."] if "..." in term else ()) + tuple(sizes[x][0] for x in letters), t))
-    d.says(*parts, equation=text)
-
-
-@family("Det")
-def det(d):
-    n = d.int(1, 4)
-    d.says(d.values((*d.shape(0, 2), n, n), d.type()))
-
-
-# ---- windows ----
-
-def window(d, dims, sizes, transposed=False):
-    """Attributes of a window over these sizes, which it fits."""
-    kernel = [d.int(1, min(3, s)) for s in sizes]
-    attrs = {"kernel_shape": kernel, "strides": d.maybe([d.int(1, 2) for _ in range(dims)])}
-    if d.chance(0.3):
-        attrs["auto_pad"] = d.one("SAME_UPPER", "SAME_LOWER", "VALID")
-        if attrs["strides"]:  # a longer step than the window asks for less than no padding, which each takes otherwise
-            attrs["strides"] = [min(pair) for pair in zip(attrs["strides"], kernel)]
-    else:
-        attrs["pads"] = d.maybe([d.int(0, (k - 1) // 1 if transposed else k // 2) for k in kernel * 2])
-    if "auto_pad" not in attrs and d.has("dilations"):
-        attrs["dilations"] = d.maybe([1 if s < 2 * (k - 1) + 1 else d.int(1, 2) for s, k in zip(sizes, kernel)])
-    return attrs
-
-
-@family("Conv com.microsoft:FusedConv")
-def conv(d):
-    t, dims, group = d.type() if ":" not in d.name else F32, d.int(1, 3), d.int(1, 2)
-    sizes = [d.int(3, 7) for _ in range(dims)]
-    attrs = window(d, dims, sizes)
-    m, c = group * d.int(1, 3), d.int(1, 3)
-    x, w = d.values((d.int(0 if d.chance(0.03) else 1, 2), c * group, *sizes), t), d.values((m, c, *attrs["kernel_shape"]), t)
-    if d.chance():
-        attrs.pop("kernel_shape")
-    if ":" in d.name:
-        attrs["activation"] = d.one("Relu", "Tanh", "Sigmoid")
-    d.says(x, w, d.maybe(d.values((m,), t)), group=group, **attrs)
-
-
-@family("ConvTranspose")
-def conv_transpose(d):
-    t, dims, group = d.type(), d.int(1, 2), d.int(1, 2)
-    sizes = [d.int(2, 4) for _ in range(dims)]
-    attrs = window(d, dims, sizes, True)
-    c, m = group * d.int(1, 2), d.int(1, 3)
-    if attrs.get("strides") and "auto_pad" not in attrs:
-        attrs["output_padding"] = d.maybe([d.int(0, max(s, 1) - 1) for s in attrs["strides"]])
-    d.says(d.values((d.int(1, 2), c, *sizes), t), d.values((c, m, *attrs["kernel_shape"]), t),
-           d.maybe(d.values((m * group,), t)), group=group, **attrs)
-
-
-@family("MaxPool AveragePool LpPool")
-def pools(d):
-    t, dims = d.type(), d.int(1, 3)
-    sizes = [d.int(3, 7) for _ in range(dims)]
-    attrs = window(d, dims, sizes)
-    attrs.update(d.only(ceil_mode=d.maybe(d.int(0, 1)) if attrs.get("pads") is None and "auto_pad" not in attrs else None,
-                        count_include_pad=d.maybe(d.int(0, 1)), p=d.maybe(d.int(1, 3)),
-                        storage_order=d.maybe(d.int(0, 1))))
-    x = d.rng.permutation(2 * int(np.prod(sizes))).reshape(1, 2, *sizes).astype(t) if d.name == "MaxPool" else \
-        d.values((d.int(1, 2), 2, *sizes), t)
-    d.says(x, outputs=d.int(1, 2) if d.name == "MaxPool" and d.opset >= 8 and t.itemsize > 1 else 1, **attrs)
-
-
-@family("GlobalAveragePool GlobalMaxPool GlobalLpPool")
-def global_pools(d):
-    d.says(d.values(d.shape(3, 5, empty=0), d.type()), **({"p": d.maybe(d.int(1, 3))} if "Lp" in d.name else {}))
-
-
-# ---- norms ----
-
-@family("BatchNormalization")
-def batch_norm(d):
-    t = d.type()
-    x = d.values((d.int(3, 5), *d.shape(1, 3, empty=0)), t)
-    c = (x.shape[1],)
-    u = F32 if d.opset >= 15 and d.chance(0.2) and t != F64 else t
-    training = {"training_mode": 1} if d.opset >= 14 and d.chance(0.3) else {}
-    old = {"spatial": 1} if d.opset < 9 and d.chance() else {}
-    d.says(x, d.values(c, t), d.values(c, t), d.values(c, u), d.values(c, u, 0.5, 2), epsilon=d.maybe(1e-3),
-           momentum=d.maybe(0.8), outputs=3 if training else 1, **training, **old)
-
-
-@family("InstanceNormalization")
-def instance_norm(d):
-    t = d.type()
-    x = d.values(d.shape(3, 5, empty=0), t)
-    d.says(x, d.values((x.shape[1],), t), d.values((x.shape[1],), t), epsilon=d.maybe(1e-3))
-
-
-@family("LayerNormalization RMSNormalization")
-def layer_norm(d):
-    t = d.type()
-    x = d.values(d.shape(1, empty=0), t)
-    axis = d.axis(x.ndim)
-    shape = x.shape[axis:] if axis < 0 else x.shape[axis:]
-    bias = [d.maybe(d.values(shape, t))] if d.name == "LayerNormalization" else []
-    d.says(x, d.values(shape, t), *bias, axis=axis, epsilon=d.maybe(1e-3), outputs=1)
-
-
-@family("GroupNormalization")
-def group_norm(d):
-    t, groups = d.type(), d.int(1, 3)
-    c = groups * d.int(1, 2)
-    size = (c,) if d.opset >= 21 else (groups,)
-    x = d.values((d.int(1, 2), c, 3, d.int(2, 4)), t)  # more than a few numbers each, so that none is all rounding
-    d.says(x, d.values(size, t), d.values(size, t), num_groups=groups,
-           epsilon=d.maybe(1e-3))
-
-
-@family("LRN MeanVarianceNormalization LpNormalization")
-def other_norms(d):
-    x = d.values(d.shape(4, 4, empty=0), d.type())
-    attrs = {"LRN": {"size": 3, "alpha": d.maybe(0.01), "beta": d.maybe(0.5), "bias": d.maybe(2.0)},
-             "LpNormalization": {"axis": d.maybe(d.axis(4)), "p": d.maybe(d.int(1, 2))},
-             "MeanVarianceNormalization": {"axes": d.maybe(sorted(a % 4 for a in d.axes(4, 1)))}}[d.name]
-    d.says(x, **attrs)
-
-
-# ---- recurrent networks ----
-
-@family("RNN GRU LSTM")
-def recurrent(d):
-    gates = {"RNN": 1, "GRU": 3, "LSTM": 4}[d.name]
-    t, steps, batch, size, hidden, ways = F32, d.int(1, 4), d.int(1, 3), d.int(1, 3), d.int(1, 3), d.int(1, 2)
-    direction = "bidirectional" if ways == 2 else d.one("forward", "reverse")
-    lens = d.maybe(d.rng.integers(1, steps + 1, batch).astype(np.int32), 0.4)
-    state = [d.maybe(d.values((ways, batch, hidden), t))]
-    attrs = {"direction": direction, "hidden_size": hidden, "clip": d.maybe(0.7, 0.15)}
-    if d.name == "LSTM":
-        state += [d.maybe(d.values((ways, batch, hidden), t)), d.maybe(d.values((ways, 3 * hidden), t), 0.3)]
-    if d.name == "GRU":
-        attrs["linear_before_reset"] = d.int(0, 1)
-    if d.chance(0.2):
-        f = {"RNN": ["Relu"], "GRU": ["HardSigmoid", "Softsign"], "LSTM": ["Sigmoid", "Relu", "Tanh"]}[d.name]
-        attrs["activations"] = f * ways
-    d.says(d.values((steps, batch, size), t), d.values((ways, gates * hidden, size), t, -1, 1),
-           d.values((ways, gates * hidden, hidden), t, -1, 1), d.maybe(d.values((ways, 2 * gates * hidden), t, -1, 1)), lens,
-           *state, outputs=3 if d.name == "LSTM" else 2, **attrs)

@@ -6,6 +6,7 @@ usage: PYTHONPATH=build/default/python PYTHON_WITH_ONNX tests/onnx/sample.py
 
 Of each operator the smallest cases that cairn passes, and that tensors and strings say all of. Needs onnx, onnxruntime.
 """
+
 import pathlib
 import sys
 import warnings
@@ -30,16 +31,24 @@ def message(value):
     if hasattr(value, "SerializeToString"):
         return value.SerializeToString(deterministic=True)
     value = np.asarray(value)
-    return numpy_helper.from_array(value).SerializeToString(deterministic=True) if value.dtype != object or all(
-        isinstance(x, (str, bytes)) for x in value.ravel()) else None
+    return (
+        numpy_helper.from_array(value).SerializeToString(deterministic=True)
+        if value.dtype != object or all(isinstance(x, (str, bytes)) for x in value.ravel())
+        else None
+    )
 
 
 def kept(name, limits, model, inputs, outputs):
     """The case, if it is small and cairn passes it."""
     if any(isinstance(x, (list, dict)) or x is None for x in [*inputs, *outputs]):
         return None
-    case = (name, limits, model.SerializeToString(deterministic=True), [message(x) for x in inputs],
-            [message(x) for x in outputs])
+    case = (
+        name,
+        limits,
+        model.SerializeToString(deterministic=True),
+        [message(x) for x in inputs],
+        [message(x) for x in outputs],
+    )
     blobs = [case[2], *case[3], *case[4]]
     if any(blob is None for blob in blobs) or sum(map(len, blobs)) > LARGEST:
         return None
@@ -61,7 +70,7 @@ def of_onnx():
             by_operator.setdefault(names[0] if len(names) == 1 else "several", []).append(made)
     for name, found in sorted(by_operator.items()):
         found.sort(key=lambda case: sum(map(len, case[3])) + len(case[2]))
-        yield from found[:40 if name == "several" else CASES]
+        yield from found[: 40 if name == "several" else CASES]
 
 
 def of_runtime():
@@ -78,11 +87,18 @@ def of_runtime():
             want, _ = differ.attempt(differ.by_runtime, model, feeds)
             if want is None:
                 continue
-            numbers = [np.asarray(x) for x in want if not isinstance(x, (list, dict)) and np.asarray(x).dtype.kind == "f"]
+            numbers = [
+                np.asarray(x) for x in want if not isinstance(x, (list, dict)) and np.asarray(x).dtype.kind == "f"
+            ]
             scale = max([float(np.abs(x[np.isfinite(x)]).max(initial=0)) for x in numbers], default=0)
             limit = max([differ.LIMITS[x.dtype.str[1:]] for x in numbers], default=0)
-            case = kept("call_%s_%d_%d" % (name.replace(":", "."), d.opset, i), (0, limit * max(scale, 1e-3)), model,
-                        list(feeds.values()), want)
+            case = kept(
+                "call_%s_%d_%d" % (name.replace(":", "."), d.opset, i),
+                (0, limit * max(scale, 1e-3)),
+                model,
+                list(feeds.values()),
+                want,
+            )
             if case:
                 found += 1
                 yield case

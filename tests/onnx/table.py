@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes docs/ONNX_OPERATORS.md: every operator that cairn runs, from the tables in src/formats/onnx/ops, and how many of
-ONNX's own cases pass, from a conformance run.
+"""Writes docs/ONNX_OPERATORS.md: every operator that cairn runs, from the tables in src/formats/onnx/ops, and how many
+of ONNX's own cases pass, from a conformance run.
 
 usage: tests/onnx/table.py [--cases FILE]        FILE: what tests/onnx/conformance.py --json wrote
        tests/onnx/table.py --check               fails where operators, opsets or ways are not those of the page
@@ -24,10 +24,10 @@ HEAD = """# ONNX's operators
 
 Written by `tests/onnx/table.py` from the tables of operators and a run of `tests/onnx/conformance.py`.
 
-*From opset*: where an operator means something else from some opset on, it has a row of the table for each meaning; the first
-is the oldest opset that is taken. *How*: the ops that it is, where words say it ([ONNX.md](ONNX.md#adding-an-operator)); otherwise
-it is a function of code. *Cases*: how many of ONNX's own backend cases about it pass; operators without cases, and all of
-com.microsoft, are held against onnxruntime by `tests/onnx/differ.py`.
+*From opset*: where an operator means something else from some opset on, it has a row of the table for each meaning; the
+first is the oldest opset that is taken. *How*: the ops that it is, where words say it
+([ONNX.md](ONNX.md#adding-an-operator)); otherwise it is a function of code. *Cases*: how many of ONNX's own backend cases
+about it pass; operators without cases, and all of com.microsoft, are held against onnxruntime by `tests/onnx/differ.py`.
 """
 
 

@@ -33,7 +33,8 @@ static int make_folder(void **state)
 
 static int remove_folder(void **state)
 {
-  static const char *const names[] = {"m.onnx", "w.bin", "link.bin", "out.bin", "sub/w.bin", "pipe", "sub", "other/m.onnx"};
+  static const char *const names[] = {"m.onnx",    "w.bin", "link.bin", "out.bin",
+                                      "sub/w.bin", "pipe",  "sub",      "other/m.onnx"};
   (void)state;
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) remove(in_folder(names[i]));
   remove(in_folder("other"));

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""The table of operators in docs is up to date; and where the packages are installed: all of ONNX's own cases, and random
-calls beside onnxruntime."""
+"""The table of operators in docs is up to date; and where the packages are installed: all of ONNX's own cases, and
+random calls beside onnxruntime."""
+
 import importlib.util
 import os
 import pathlib
@@ -10,16 +11,25 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 BUILD = pathlib.Path(os.environ.get("CAIRN_BUILD_DIR", HERE.parents[1] / "build" / "default"))
-RUNS = [(("onnx", "numpy", "ml_dtypes"), ["conformance.py"]),
-        (("onnx", "onnxruntime"), ["differ.py", "--count", "20" if os.environ.get("CAIRN_LONG") == "1" else "4"])]
+RUNS = [
+    (("onnx", "numpy", "ml_dtypes"), ["conformance.py"]),
+    (("onnx", "onnxruntime"), ["differ.py", "--count", "20" if os.environ.get("CAIRN_LONG") == "1" else "4"]),
+]
 
 
 def run(command):
     """(passed, failed) of a script's last line."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, (str(BUILD / "python"),
-                                                                           os.environ.get("PYTHONPATH"))))}
-    done = subprocess.run([sys.executable, str(HERE / command[0]), *command[1:]], env=environment, capture_output=True,
-                          text=True, check=False)
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(filter(None, (str(BUILD / "python"), os.environ.get("PYTHONPATH")))),
+    }
+    done = subprocess.run(
+        [sys.executable, str(HERE / command[0]), *command[1:]],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     said = re.search(r"(\d+) passed, (\d+) failed\s*$", done.stdout)
     if said is None or said[2] != "0":
         print(done.stdout[-4000:], done.stderr[-2000:])

@@ -1,8 +1,10 @@
-"""Cases of ONNX operators in a file: models of a few nodes, inputs, and what comes out, as tests/onnx/sample.py kept them.
+"""Cases of ONNX operators in a file: models of a few nodes, inputs, and what comes out, as tests/onnx/sample.py kept
+them.
 
 A case is a name, a relative and an absolute limit of errors, and messages of ONNX: the model, inputs, outputs. Needs
 neither the onnx package nor numpy.
 """
+
 import gzip
 import struct
 
@@ -30,10 +32,10 @@ def read(path):
         at += 20
         blobs = []
         for _ in range(2 + inputs + outputs):
-            size, = struct.unpack_from("<I", data, at)
-            blobs.append(data[at + 4:at + 4 + size])
+            (size,) = struct.unpack_from("<I", data, at)
+            blobs.append(data[at + 4 : at + 4 + size])
             at += 4 + size
-        yield blobs[0].decode(), (relative, absolute), blobs[1], blobs[2:2 + inputs], blobs[2 + inputs:]
+        yield blobs[0].decode(), (relative, absolute), blobs[1], blobs[2 : 2 + inputs], blobs[2 + inputs :]
 
 
 def value_of(message):

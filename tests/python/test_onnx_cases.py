@@ -1,4 +1,6 @@
-"""cairn.onnx: a sample of ONNX's own cases, and random calls with onnxruntime's results, that tests/onnx/sample.py kept."""
+"""cairn.onnx: a sample of ONNX's own cases, and random calls with onnxruntime's results, as tests/onnx/sample.py kept
+them."""
+
 import pathlib
 import unittest
 

@@ -1,5 +1,6 @@
 """cairn.onnx: operators as they were before opset 7, and those that ONNX has given up since: broadcasting by an axis,
 settings that became inputs, types by name."""
+
 import unittest
 
 import cairn
@@ -35,25 +36,33 @@ class Old(unittest.TestCase):
         self.same(cairn.cat([X, X], 1), "Concat", [X, X])
         self.same(X[None].repeat_interleave(2, 2), "Upsample", [X[None]], height_scale=2.0, width_scale=1.0)
         self.same(X.to(cairn.int32), "Cast", [X], to="INT32")
-        self.same((X ** 2).sum(2, keepdim=True).sqrt(), "GlobalLpPool", [X], near=True, p=2.0)
+        self.same((X**2).sum(2, keepdim=True).sqrt(), "GlobalLpPool", [X], near=True, p=2.0)
 
     def test_norms(self):
         mean, var = X.mean(2, keepdim=True), X.var(2, keepdim=True, correction=0)
         scale, shift = cairn.full([3], 2.0), cairn.zeros(3)
         self.same((X - mean) / (var + 1e-5).sqrt() * 2, "InstanceNormalization", [X, scale, shift], near=True)
         each = [cairn.full([3, 4], k) for k in (2.0, 1.0, 3.0, 4.0)]
-        self.same((X - 3) / 4.00001 ** 0.5 * 2 + 1, "BatchNormalization", [X, *each], opset=6, near=True, spatial=0, is_test=1)
+        self.same(
+            (X - 3) / 4.00001**0.5 * 2 + 1, "BatchNormalization", [X, *each], opset=6, near=True, spatial=0, is_test=1
+        )
         groups = [cairn.tensor([2.0]), cairn.tensor([1.0])]
         m, v = X.mean((1, 2), keepdim=True), X.var((1, 2), keepdim=True, correction=0)
-        self.same((X - m) / (v + 1e-5).sqrt() * 2 + 1, "GroupNormalization", [X, *groups], opset=18, near=True, num_groups=1)
+        self.same(
+            (X - m) / (v + 1e-5).sqrt() * 2 + 1, "GroupNormalization", [X, *groups], opset=18, near=True, num_groups=1
+        )
         self.same(cairn.zeros(2, 3, 1), "InstanceNormalization", [X[:, :, :1], scale, shift], opset=22)
 
     def test_given_up(self):
         self.same(X * 2 + 1, "Affine", [X], alpha=2.0, beta=1.0)
         self.same(X * 3, "Scale", [X], scale=3.0)
         self.same((X * 0.5).tanh() * 2, "ScaledTanh", [X], near=True, alpha=2.0, beta=0.5)
-        self.same(cairn.nn.functional.softplus(X * 0.5) * 2, "ParametricSoftplus", [X], near=True, alpha=2.0, beta=0.5)
-        self.same(X[:1, :, None] * 2 + ROW[:, None, None], "ImageScaler", [X[:1, :, None]], scale=2.0, bias=[1.0, 2.0, 3.0])
+        self.same(
+            cairn.nn.functional.softplus(X * 0.5) * 2, "ParametricSoftplus", [X], near=True, alpha=2.0, beta=0.5
+        )
+        self.same(
+            X[:1, :, None] * 2 + ROW[:, None, None], "ImageScaler", [X[:1, :, None]], scale=2.0, bias=[1.0, 2.0, 3.0]
+        )
         self.same(X[None][:, :, 1:, :2], "Crop", [X[None]], border=[0, 1, 2, 0])
 
 

@@ -298,8 +298,8 @@ static int read_node(const reader *r, cni_onnx_node *n, cni_wire_bytes message)
   cni_field f;
   *n = (cni_onnx_node){.name = "", .op = "", .domain = "", .overload = ""};
   if (count(counts, message)) return cn_err();
-  if (!ROOM_FOR(n->input_names, counts[1]) || !ROOM_FOR(n->output_names, counts[2]) || !ROOM_FOR(n->attrs, counts[5]) ||
-      !ROOM_FOR(n->once, 1))
+  if (!ROOM_FOR(n->input_names, counts[1]) || !ROOM_FOR(n->output_names, counts[2]) ||
+      !ROOM_FOR(n->attrs, counts[5]) || !ROOM_FOR(n->once, 1))
     return cn_err();
   while (cni_wire_next(&w, &f)) {
     const char **to = NULL;

@@ -182,11 +182,11 @@ typedef struct cni_onnx_model {
   cni_onnx_function *functions;
   size_t nfunctions;
   cni_onnx_graph graph;
-  const char **metadata; /* key, value, key, ... */
-  size_t nmetadata;      /* pairs */
-  struct cni_onnx_names *names; /* of the graph's values, by check.c */
+  const char **metadata;             /* key, value, key, ... */
+  size_t nmetadata;                  /* pairs */
+  struct cni_onnx_names *names;      /* of the graph's values, by check.c */
   struct cni_onnx_parsed *templates; /* likewise */
-  cni_onnx_weight *weights;     /* by weights.c */
+  cni_onnx_weight *weights;          /* by weights.c */
   size_t nweights;
 } cni_onnx_model;
 

@@ -38,10 +38,7 @@ typedef struct place {
 } place;
 
 /* By bytes, which of UTF-8 is by code points. */
-static int by_bytes(const void *a, const void *b)
-{
-  return strcmp(((const place *)a)->s, ((const place *)b)->s);
-}
+static int by_bytes(const void *a, const void *b) { return strcmp(((const place *)a)->s, ((const place *)b)->s); }
 
 cn_tensor *cni_onnx_ranks(cn_tensor **of, cni_onnx_call *c, size_t i)
 {

@@ -66,7 +66,7 @@ const cni_onnx_op cni_onnx_activation_ops[] = {
     ONNX_TEXT("LeakyRelu", 1, "leaky_relu(%0, $alpha=0.01)"),
     ONNX_TEXT("Mish", 18, "mish(%0)"),
     ONNX_TEXT("ParametricSoftplus", 1, "mul(softplus(mul(%0, $beta=1.0)), $alpha=1.0)"), /* before opset 5, as are */
-    ONNX_TEXT("ScaledTanh", 1, "mul(tanh(mul(%0, $beta=1.0)), $alpha=1.0)"),               /* these three */
+    ONNX_TEXT("ScaledTanh", 1, "mul(tanh(mul(%0, $beta=1.0)), $alpha=1.0)"),             /* these three */
     ONNX_TEXT("Affine", 1, "add(mul(%0, $alpha=1.0), $beta=0.0)"),
     ONNX_TEXT("Scale", 1, "mul(%0, $scale=1.0)"),
     ONNX_BUILD("PRelu", 1, old_prelu),

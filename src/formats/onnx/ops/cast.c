@@ -77,8 +77,8 @@ static int cast_to(cni_onnx_call *c, int64_t type)
 /* Before opset 6 the type is given by its name. */
 static int old_cast(cni_onnx_call *c)
 {
-  static const char *const names[] = {"UNDEFINED", "FLOAT",  "UINT8", "INT8",    "UINT16", "INT16",  "INT32",    "INT64",
-                                      "STRING",    "BOOL",   "FLOAT16", "DOUBLE", "UINT32", "UINT64"};
+  static const char *const names[] = {"UNDEFINED", "FLOAT",  "UINT8", "INT8",    "UINT16", "INT16",  "INT32",
+                                      "INT64",     "STRING", "BOOL",  "FLOAT16", "DOUBLE", "UINT32", "UINT64"};
   const char *name = cni_onnx_text(c, "to", "");
   for (size_t i = 1; i < sizeof names / sizeof *names; i++)
     if (!strcmp(name, names[i])) return cast_to(c, (int64_t)i);
@@ -106,9 +106,6 @@ static int bit_cast(cni_onnx_call *c)
 }
 
 const cni_onnx_op cni_onnx_cast_ops[] = {
-    ONNX_BUILD("Cast", 1, old_cast),
-    ONNX_BUILD("Cast", 6, cast),
-    ONNX_BUILD("CastLike", 15, cast_like),
-    ONNX_BUILD("BitCast", 26, bit_cast),
-    {NULL, NULL, NULL, 0, 0},
+    ONNX_BUILD("Cast", 1, old_cast),     ONNX_BUILD("Cast", 6, cast), ONNX_BUILD("CastLike", 15, cast_like),
+    ONNX_BUILD("BitCast", 26, bit_cast), {NULL, NULL, NULL, 0, 0},
 };

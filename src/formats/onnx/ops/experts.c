@@ -94,8 +94,8 @@ static cn_tensor *expert(const cni_onnx_call *c, const projection *p, int64_t e,
   return projected(c, &p[1], e, activated(c, p, e, x, projected(c, &p[0], e, x)));
 }
 
-/* (tokens, experts): how much of each expert's result a token gets; 0 of most. Quantised ones share out the whole, as in
- * onnxruntime, whatever normalize_routing_weights says. */
+/* (tokens, experts): how much of each expert's result a token gets; 0 of most. Quantised ones share out the whole, as
+ * in onnxruntime, whatever normalize_routing_weights says. */
 static cn_tensor *shares(cni_onnx_call *c, cn_tensor *scores, size_t given)
 {
   int64_t k = cni_onnx_int(c, "k", 1);

@@ -38,7 +38,8 @@ static cn_tensor *placed(const cni_onnx_call *c, cn_tensor *buffer, cn_tensor *x
 {
   if (!buffer || !x) return NULL;
   int64_t behind = cn_shape(buffer)[2] - at - cn_shape(x)[2];
-  if (at < 0 || behind < 0) return cni_onnx_fail(c, CN_ERR_SHAPE, "past_sequence_length does not fit the buffer"), NULL;
+  if (at < 0 || behind < 0)
+    return cni_onnx_fail(c, CN_ERR_SHAPE, "past_sequence_length does not fit the buffer"), NULL;
   cn_tensor *parts[3] = {cn_narrow(buffer, 2, 0, at), x, cn_narrow(buffer, 2, at + cn_shape(x)[2], behind)};
   return cn_cat(parts, 3, .dim = 2);
 }
@@ -349,10 +350,12 @@ static int multimodal_rotary(cni_onnx_call *c)
   bool turns = cni_onnx_int(c, "mrope_layout", 0) != 0;
   if (!x || !at || cn_err()) return cn_err();
   bool flat = cn_ndim(x) == 3;
-  if ((!flat && cn_ndim(x) != 4) || cn_ndim(at) != 3 || cn_shape(at)[0] != 3 || parts.n != 3 || cn_ndim(tables[0]) != 2)
+  if ((!flat && cn_ndim(x) != 4) || cn_ndim(at) != 3 || cn_shape(at)[0] != 3 || parts.n != 3 ||
+      cn_ndim(tables[0]) != 2)
     return cni_onnx_fail(c, CN_ERR_SHAPE, "input, position_ids, tables or mrope_section do not fit");
   int64_t pairs = cn_shape(tables[0])[1], heads = cni_onnx_int(c, "num_heads", 0);
-  if (flat && !(x = cni_onnx_heads(c, x, heads ? heads : cn_shape(x)[2] / (2 * (pairs ? pairs : 1))))) return cn_err();
+  if (flat && !(x = cni_onnx_heads(c, x, heads ? heads : cn_shape(x)[2] / (2 * (pairs ? pairs : 1)))))
+    return cn_err();
   int64_t *of = cni_onnx_room(c, (size_t)pairs + 1, sizeof *of); /* which position each pair takes */
   for (int64_t i = 0; of && i < pairs; i++) {
     if (turns) of[i] = i % 3 && i < parts.v[i % 3] * 3 ? i % 3 : 0;

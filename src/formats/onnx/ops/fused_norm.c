@@ -49,7 +49,8 @@ static int embed(cni_onnx_call *c, const embeddings *e)
     return cni_onnx_fail(c, CN_ERR_SHAPE, "input_ids must be (batch, length), embeddings matrices");
   int64_t size = cn_shape(e->words)[1], batch = cn_shape(e->ids)[0];
   cn_tensor *sum = cn_embedding(e->ids, e->words, CN_NONE);
-  sum = cn_add(sum, e->at ? cn_embedding(e->at, e->places, CN_NONE) : cn_narrow(e->places, 0, 0, cn_shape(e->ids)[1]));
+  sum =
+      cn_add(sum, e->at ? cn_embedding(e->at, e->places, CN_NONE) : cn_narrow(e->places, 0, 0, cn_shape(e->ids)[1]));
   if (e->segments && e->kinds) sum = cn_add(sum, cn_embedding(e->segments, e->kinds, CN_NONE));
   if (!sum || cn_native_layer_norm(&y, &unused[0], &unused[1], sum, &size, 1, e->scale, e->shift,
                                    cni_onnx_float(c, "epsilon", 1e-12)))
@@ -62,8 +63,9 @@ static int embed(cni_onnx_call *c, const embeddings *e)
 
 static int embed_layer_norm(cni_onnx_call *c)
 {
-  embeddings e = {cni_onnx_in(c, 0), cni_onnx_maybe(c, 1), cni_onnx_in(c, 2), cni_onnx_in(c, 3),   cni_onnx_maybe(c, 4),
-                  cni_onnx_in(c, 5), cni_onnx_in(c, 6),    NULL,              cni_onnx_maybe(c, 8)};
+  embeddings e = {cni_onnx_in(c, 0),    cni_onnx_maybe(c, 1), cni_onnx_in(c, 2), cni_onnx_in(c, 3),
+                  cni_onnx_maybe(c, 4), cni_onnx_in(c, 5),    cni_onnx_in(c, 6), NULL,
+                  cni_onnx_maybe(c, 8)};
   e.mask = cni_onnx_maybe(c, 7);
   return embed(c, &e);
 }
@@ -72,16 +74,16 @@ static int embed_layer_norm(cni_onnx_call *c)
 static cn_tensor *real(const cni_onnx_call *c, size_t i, size_t scale)
 {
   cn_tensor *x = cni_onnx_maybe(c, i), *unit = x ? cni_onnx_in(c, scale) : NULL, *zero = cni_onnx_maybe(c, scale + 5);
-  return unit && !cn_err() ? cni_onnx_real(x, cn_reshape(unit, CN_SCALAR_SHAPE),
-                                           zero ? cn_reshape(zero, CN_SCALAR_SHAPE) : NULL)
-                           : NULL;
+  return unit && !cn_err()
+             ? cni_onnx_real(x, cn_reshape(unit, CN_SCALAR_SHAPE), zero ? cn_reshape(zero, CN_SCALAR_SHAPE) : NULL)
+             : NULL;
 }
 
 /* ... of quantised tables. */
 static int quantised_embed_layer_norm(cni_onnx_call *c)
 {
-  embeddings e = {cni_onnx_in(c, 0), cni_onnx_maybe(c, 1), real(c, 2, 8),  real(c, 3, 9), real(c, 4, 10),
-                  real(c, 5, 11),    real(c, 6, 12),       NULL,           NULL};
+  embeddings e = {cni_onnx_in(c, 0), cni_onnx_maybe(c, 1), real(c, 2, 8), real(c, 3, 9), real(c, 4, 10),
+                  real(c, 5, 11),    real(c, 6, 12),       NULL,          NULL};
   e.mask = cni_onnx_maybe(c, 7);
   return embed(c, &e);
 }
@@ -90,7 +92,8 @@ static int quantised_embed_layer_norm(cni_onnx_call *c)
 static cn_tensor *rms(cn_tensor *x, double eps)
 {
   x = x ? cn_cast(x, CN_F32) : NULL;
-  return x ? cn_rms_norm(x, CN_SHAPE(cn_shape(x)[cn_ndim(x) - 1]), NULL, .eps = eps != 0 ? eps : (double)CN_ZERO) : NULL;
+  return x ? cn_rms_norm(x, CN_SHAPE(cn_shape(x)[cn_ndim(x) - 1]), NULL, .eps = eps != 0 ? eps : (double)CN_ZERO)
+           : NULL;
 }
 
 /* Rows as many numbers long as the scale, turned up and down by a gate. */

@@ -79,7 +79,10 @@ static int fused_gemm(cni_onnx_call *c)
   return cni_onnx_standard(c, "Gemm", 13) ? cn_err() : change_result(c, NULL, p, np);
 }
 
-static cn_tensor *channels_second(cn_tensor *x) { return x ? cn_movedim(x, (int64_t[]){-1}, 1, (int64_t[]){1}, 1) : NULL; }
+static cn_tensor *channels_second(cn_tensor *x)
+{
+  return x ? cn_movedim(x, (int64_t[]){-1}, 1, (int64_t[]){1}, 1) : NULL;
+}
 static cn_tensor *channels_last(cn_tensor *x)
 {
   return x ? cn_contiguous(cn_movedim(x, (int64_t[]){1}, 1, (int64_t[]){-1}, 1)) : NULL;
@@ -184,7 +187,8 @@ static int complex_mul(cni_onnx_call *c)
 {
   cn_tensor *a = cni_onnx_in(c, 0), *b = cni_onnx_in(c, 1);
   if (!a || !b) return cn_err();
-  cn_tensor *ar = cn_select(a, -1, 0), *ai = cn_select(a, -1, 1), *br = cn_select(b, -1, 0), *bi = cn_select(b, -1, 1);
+  cn_tensor *ar = cn_select(a, -1, 0), *ai = cn_select(a, -1, 1), *br = cn_select(b, -1, 0),
+            *bi = cn_select(b, -1, 1);
   if (!strcmp(c->node->op, "ComplexMulConj")) bi = cn_neg(bi);
   cn_tensor *both[2] = {cn_sub(cn_mul(ar, br), cn_mul(ai, bi)), cn_add(cn_mul(ar, bi), cn_mul(ai, br))};
   return cni_onnx_out(c, 0, cn_err() ? NULL : cn_stack(both, 2, .dim = -1));
@@ -318,7 +322,9 @@ static int is_all_finite(cni_onnx_call *c)
   bool nans = cni_onnx_int(c, "isnan_only", 0) != 0, infs = cni_onnx_int(c, "isinf_only", 0) != 0;
   if (!all || !n) return cn_err() ? cn_err() : cni_onnx_fail(c, CN_ERR_VALUE, "it has no inputs");
   for (size_t i = 0; i < n; i++) {
-    cn_tensor *t = nans ? cn_logical_not(cn_isnan(all[i])) : infs ? cn_logical_not(cn_isinf(all[i])) : cn_isfinite(all[i]);
+    cn_tensor *t = nans   ? cn_logical_not(cn_isnan(all[i]))
+                   : infs ? cn_logical_not(cn_isinf(all[i]))
+                          : cn_isfinite(all[i]);
     t = t ? cn_all(t) : NULL;
     fine = fine && t ? cn_logical_and(fine, t) : t;
   }

@@ -18,7 +18,8 @@ static int batch_norm(cni_onnx_call *c)
   }
   if (training) {
     cn_tensor *now_var, *now_mean, *wide = cn_dtype_of(x) == cn_dtype_of(mean) ? x : cn_cast(x, cn_dtype_of(mean));
-    if (cn_var_mean(&now_var, &now_mean, wide, .dim = {dims, (size_t)n}, .correction = (double)CN_ZERO)) return cn_err();
+    if (cn_var_mean(&now_var, &now_mean, wide, .dim = {dims, (size_t)n}, .correction = (double)CN_ZERO))
+      return cn_err();
     cn_tensor *m = cn_add(cn_mul(mean, cn_num(keep)), cn_mul(now_mean, cn_num(1 - keep)));
     cn_tensor *v = cn_add(cn_mul(var, cn_num(keep)), cn_mul(now_var, cn_num(1 - keep)));
     if (cni_onnx_out(c, 1, m) || cni_onnx_out(c, 2, v)) return cn_err();
@@ -139,7 +140,7 @@ static int old_group_norm(cni_onnx_call *c)
                                     cn_repeat_interleave(bias, each, 0), .eps = eps != 0 ? eps : (double)CN_ZERO));
 }
 
-/* Before opset 9: over the pictures' sizes, channels too where that is asked for; means alone where variances are not. */
+/* Before opset 9: over the pictures' sizes, channels too where that is asked for; without variances means alone. */
 static int old_mean_variance_norm(cni_onnx_call *c)
 {
   static const int64_t usual[] = {0, 2, 3, 1};

@@ -107,7 +107,8 @@ static int packed_multi_head_attention(cni_onnx_call *c)
     for (int i = 0; i < 3; i++) parts[i] = cn_flatten(cn_select(all, 2, i), .start_dim = 1);
   }
   for (int64_t i = 0, at = 0; i < 3; i++) {
-    if (!parts[i] || cn_ndim(parts[i]) != 2) return cni_onnx_fail(c, CN_ERR_SHAPE, "query, key and value must be matrices");
+    if (!parts[i] || cn_ndim(parts[i]) != 2)
+      return cni_onnx_fail(c, CN_ERR_SHAPE, "query, key and value must be matrices");
     int64_t width = cn_shape(parts[i])[1];
     if (bias) parts[i] = cn_add(parts[i], cn_narrow(bias, 0, at, width));
     at += width;
@@ -121,7 +122,8 @@ static int packed_multi_head_attention(cni_onnx_call *c)
 static int relative_position_bias(cni_onnx_call *c)
 {
   cn_tensor *table = cni_onnx_in(c, 0);
-  int64_t queries = cni_onnx_int_in(c, 1, 0), keys = cni_onnx_int_in(c, 2, 0), most = cni_onnx_int(c, "max_distance", 128);
+  int64_t queries = cni_onnx_int_in(c, 1, 0), keys = cni_onnx_int_in(c, 2, 0),
+          most = cni_onnx_int(c, "max_distance", 128);
   bool both = cni_onnx_int(c, "is_bidirectional", 0) != 0;
   if (!table || cn_err()) return cn_err();
   if (cn_ndim(table) != 2) return cni_onnx_fail(c, CN_ERR_SHAPE, "bias_table must be a matrix");

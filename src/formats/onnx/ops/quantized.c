@@ -181,13 +181,13 @@ static int gemm(cni_onnx_call *c)
 
 /* ---- weights of a few bits ---- */
 
-/* The numbers that four bits stand for: bitsandbytes' FP4, then NF4, whose are the quantiles of a normal distribution. */
+/* The numbers that four bits stand for: bitsandbytes' FP4, then NF4, the quantiles of a normal distribution. */
 static const float of_four_bits[2][16] = {
-    {0, 0.00520833F, 0.66666667F, 1, 0.33333333F, 0.5F, 0.16666667F, 0.25F, 0, -0.00520833F, -0.66666667F, -1, -0.33333333F,
-     -0.5F, -0.16666667F, -0.25F},
-    {-1, -0.6961928009986877F, -0.5250730514526367F, -0.39491748809814453F, -0.28444138169288635F, -0.18477343022823334F,
-     -0.09105003625154495F, 0, 0.07958029955625534F, 0.16093020141124725F, 0.24611230194568634F, 0.33791524171829224F,
-     0.44070982933044434F, 0.5626170039176941F, 0.7229568362236023F, 1}};
+    {0, 0.00520833F, 0.66666667F, 1, 0.33333333F, 0.5F, 0.16666667F, 0.25F, 0, -0.00520833F, -0.66666667F, -1,
+     -0.33333333F, -0.5F, -0.16666667F, -0.25F},
+    {-1, -0.6961928009986877F, -0.5250730514526367F, -0.39491748809814453F, -0.28444138169288635F,
+     -0.18477343022823334F, -0.09105003625154495F, 0, 0.07958029955625534F, 0.16093020141124725F,
+     0.24611230194568634F, 0.33791524171829224F, 0.44070982933044434F, 0.5626170039176941F, 0.7229568362236023F, 1}};
 
 /* A times the transpose of B, whose rows follow one another in blocks, each of which has a largest number. The first of
  * two numbers is a byte's upper half. */
@@ -219,7 +219,8 @@ static int gather_block_quantized(cni_onnx_call *c)
   if (axis < 0 || !scale || cn_err()) return cn_err();
   cn_dtype dtype = cn_dtype_of(x);
   bool bytes = dtype == CN_U8, floats = cn_dtype_is_float(dtype);
-  if (bytes && bits != 2 && bits != 4 && bits != 8) return cni_onnx_fail(c, CN_ERR_VALUE, "bits is %lld", (long long)bits);
+  if (bytes && bits != 2 && bits != 4 && bits != 8)
+    return cni_onnx_fail(c, CN_ERR_VALUE, "bits is %lld", (long long)bits);
   if (bytes) x = cni_onnx_unpacked(x, bits);
   if (bytes && zero) zero = cni_onnx_unpacked(zero, bits);
   if (!x || !scale || cn_ndim(scale) != cn_ndim(x)) return cni_onnx_fail(c, CN_ERR_SHAPE, "scales do not fit");

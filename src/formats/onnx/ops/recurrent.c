@@ -326,7 +326,8 @@ static int check_net(const net *n, const cni_onnx_call *c)
   int64_t size = cn_shape(n->x)[2];
   bool turned = n->scales[0] != NULL; /* rows of those are what gates are of those of floats */
   if (check_shape(c, "W", n->w, n->ways, turned ? size : width, turned ? width : size) ||
-      check_shape(c, "R", n->r, n->ways, turned ? n->hidden : width, turned ? width : n->hidden) || check_shape(c, "B", n->b, n->ways, 2 * width, -1) ||
+      check_shape(c, "R", n->r, n->ways, turned ? n->hidden : width, turned ? width : n->hidden) ||
+      check_shape(c, "B", n->b, n->ways, 2 * width, -1) ||
       check_shape(c, "initial_h", n->h0, n->ways, n->batch, n->hidden) ||
       check_shape(c, "initial_c", n->c0, n->ways, n->batch, n->hidden))
     return cn_err();
