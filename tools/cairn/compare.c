@@ -189,8 +189,8 @@ static void print_network(const work *w, const compare_options *o, const here *h
   }
   if (h->m) put_here(&t, w, h, (double)o->subject.batch);
   cn_text_put(&t, "\nBy the roofline model: each op takes what the slower of arithmetic and memory takes, and a "
-                  "launch. memory, launch:\nof the time; switching: energy of operations and bytes alone; by watts: the "
-                  "design power all the time; $: at --price\nan hour, or the launch price over three years, for a "
+                  "launch. memory, launch:\nof the time; switching: energy of operations and bytes alone; by watts: "
+                  "the design power all the time; $: at --price\nan hour, or the launch price over three years, for a "
                   "million samples.\n");
   fputs(t.s ? t.s : "", stdout);
   cn_text_free(&t);
@@ -226,9 +226,15 @@ static cn_tree *tree_of_network(const work *w, const compare_options *o)
   return t;
 }
 
-static cn_tree *tree_of_here(const here *h)
+static cn_tree *tree_of_here(const here *h, const work *w)
 {
-  cn_tree *t = machine_tree(h->m);
+  cn_tree *t = machine_tree(h->m), *ops = cn_tree_dict();
+  for (size_t i = 0; w && i < w->n; i++) {
+    double before = cn_tree_as_float(cn_tree_get(ops, w->v[i].op), 0);
+    json_number(ops, w->v[i].op, before + machine_time_of(h->m, &w->v[i], w->parameters));
+  }
+  if (w) cn_tree_put(t, "expected_seconds_by_op", ops);
+  else cn_tree_free(ops);
   if (h->expected > 0) json_number(t, "expected_seconds", h->expected);
   if (h->took > 0) json_number(t, "measured_seconds", h->took);
   return t;
@@ -247,7 +253,7 @@ static int print_json(const work *w, const compare_options *o, const here *h)
     cn_tree_push(rows, row);
   }
   if (w) cn_tree_put(all, "work", tree_of_network(w, o));
-  if (h->m) cn_tree_put(all, "this_machine", tree_of_here(h));
+  if (h->m) cn_tree_put(all, "this_machine", tree_of_here(h, w));
   cn_tree_put(all, "processors", rows);
   return text_print_json(all);
 }

@@ -190,7 +190,8 @@ static const struct pass {
   const char *op;
   cn_tensor *(*run)(const probe *p);
 } passes[] = {{"add", run_add},         {"relu", run_relu},       {"gelu", run_gelu},
-              {"silu", run_silu},       {"sigmoid", run_sigmoid}, {"hardswish", run_hardswish}, {"hardtanh", run_hardtanh},
+              {"silu", run_silu},       {"sigmoid", run_sigmoid}, {"hardswish", run_hardswish},
+              {"hardtanh", run_hardtanh},
               {"softmax", run_softmax}, {"layer_norm", run_layer_norm}, {"batch_norm", run_batch_norm},
               {"max_pool2d", run_max_pool}, {"adaptive_avg_pool2d", run_avg_pool}, {"cat", run_cat}};
 
