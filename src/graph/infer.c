@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/dtype.h"
 #include "control.h"
+#include "ops/program.h"
 #include "tensor/tensor.h"
 
 void cni_fill_slots(const cni_opinfo *info, cn_value *args, cn_tensor *const *in)
@@ -216,4 +217,53 @@ bool cni_same_type(const cni_types *t, int a, int b)
 {
   const cn_desc *x = &t->v[a].handle->d, *y = &t->v[b].handle->d;
   return x->dtype == y->dtype && x->device == y->device && x->weak == y->weak && cni_same_layout(x, y);
+}
+
+/* ---- formulas ---- */
+
+/* A value as it is recorded, in no memory. Owned. */
+static cn_tensor *recorded(const cn_graph *g, int id)
+{
+  const cni_gvalue *v = &g->values[id];
+  if (v->kind == CNI_VALUE_SCALAR) return cni_number_tensor(v);
+  cn_tensor *t = layout(v->device, v->dtype, v->ndim, v->shape, NULL);
+  if (t) t->d.weak = v->weak;
+  return t;
+}
+
+static int find_formula(cn_graph_formula *out, const cn_graph *g, const cni_gnode *n, cn_tensor **in)
+{
+  cn_spec spec[CNI_MAX_RESULTS] = {{0}};
+  cn_value args[CN_MAX_ARGS] = {{0}};
+  int32_t compute;
+  cn_device device;
+  cn_call c;
+  for (int k = 0; k < n->nin; k++)
+    if (n->in[k] >= 0 && !(in[k] = recorded(g, n->in[k]))) return CN_ERR_MEMORY;
+  memcpy(args, n->args, (size_t)n->nargs * sizeof *args);
+  int status = cni_infer_node(spec, &compute, &device, g, n, args, in);
+  if (status) return status;
+  cni_node_call(&c, g, n, args, in);
+  c.compute = compute;
+  const cni_program *p = cni_program_of(&c);
+  if (!p) return CN_ERR_VALUE;
+  *out = (cn_graph_formula){.size = out->size, .text = p->text, .compute = compute};
+  for (int k = 0; k < n->nin && k < 64; k++)
+    if (in[k] && cni_program_rounds(&c, k)) out->rounded |= (uint64_t)1 << k;
+  return CN_OK;
+}
+
+int cn_graph_formula_at(cn_graph_formula *out, const cn_graph *g, int node)
+{
+  if (!out || out->size < sizeof *out || !g || node < 0 || (size_t)node >= g->nnodes)
+    return cni_fail(CN_ERR_INDEX, "graph: there is no node %d, or the struct's size is not set", node);
+  const cni_gnode *n = &g->nodes[node];
+  if (cni_is_control(n) || (!n->info->row->pointwise && strcmp(n->info->name, "pointwise")))
+    return cni_fail(CN_ERR_VALUE, "graph: %s is no formula", n->info->name);
+  size_t bytes = (size_t)(n->nin + 1) * sizeof(cn_tensor *);
+  cn_tensor **in = cni_alloc_zero(bytes);
+  int status = in ? find_formula(out, g, n, in) : CN_ERR_MEMORY;
+  for (int k = 0; in && k < n->nin; k++) cni_tensor_release(in[k]);
+  if (in) cni_free(in, bytes);
+  return status;
 }

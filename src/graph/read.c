@@ -80,3 +80,10 @@ int cn_graph_state_final(const cn_graph *g, size_t i)
 }
 
 size_t cn_graph_draws(const cn_graph *g) { return g ? g->ndraws : 0; }
+int64_t cn_graph_draw_offset(const cn_graph *g, size_t i)
+{
+  int64_t at = 0;
+  if (!g || i > g->ndraws) return CN_ERR_INDEX;
+  for (size_t k = 0; k < i; k++) at += g->draws[k].count;
+  return at;
+}
