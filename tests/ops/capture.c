@@ -6,22 +6,10 @@
 #include <cairn/ext/graph.h>
 #include <string.h>
 
-#include "drivers.h"
 #include "tensor/tensor.h"
+#include "traced.h"
 
-enum { MOST_OUTPUTS = SAMPLE_RESULTS + SAMPLE_INPUTS };
-
-typedef struct traced {
-  const call *c;            /* the call whose attributes and numbers the graph bakes in */
-  int input[SAMPLE_INPUTS]; /* which of its inputs each input of the graph is */
-  size_t ninputs;
-  bool has_out[SAMPLE_RESULTS],
-      has_grad[SAMPLE_INPUTS]; /* what eager gave: the outputs of the graph, in this order */
-  size_t nout, noutputs;
-} traced;
-
-/* The function that is traced: the op, and its gradient, of fresh leaves over the inputs. */
-static int run_traced(cn_tensor **outputs, cn_tensor *const *inputs, void *payload)
+int traced_run(cn_tensor **outputs, cn_tensor *const *inputs, void *payload)
 {
   const traced *k = payload;
   call c = *k->c;
@@ -44,8 +32,7 @@ static int run_traced(cn_tensor **outputs, cn_tensor *const *inputs, void *paylo
   return status;
 }
 
-/* Which outputs the graph has is known from the eager run. */
-static void plan(traced *k, const call *c, const call_result *want)
+void traced_plan(traced *k, const call *c, const call_result *want)
 {
   memset(k, 0, sizeof *k);
   k->c = c;
@@ -158,7 +145,7 @@ static enum outcome lift(const trial *t, const call *c, const call_result *want)
 {
   traced k;
   cn_tensor *inputs[SAMPLE_INPUTS];
-  plan(&k, c, want);
+  traced_plan(&k, c, want);
   k.noutputs = 0;
   memset(k.has_grad, 0, sizeof k.has_grad);
   for (size_t i = 0; i < k.nout; i++) k.noutputs += k.has_out[i];
@@ -179,10 +166,10 @@ static enum outcome capture(const trial *t, const call *c, const call_result *wa
 {
   traced k;
   cn_tensor *inputs[SAMPLE_INPUTS];
-  plan(&k, c, want);
+  traced_plan(&k, c, want);
   for (size_t i = 0; i < k.ninputs; i++) inputs[i] = c->in[k.input[i]];
   if (!k.noutputs) return PASS;
-  cn_graph *g = cn_trace(run_traced, k.noutputs, inputs, k.ninputs, &k);
+  cn_graph *g = cn_trace(traced_run, k.noutputs, inputs, k.ninputs, &k);
   if (!g && cn_err() == CN_ERR_CAPTURE && exception_for("data dependent", t->s)) return PASS;
   if (!g) return trial_fail(t, "trace: %s", cn_err_message());
   enum outcome o = replay(t, &k, g, want, "replay");
@@ -221,7 +208,7 @@ static enum outcome fail_captured(const trial *t, const call *c, int status)
 {
   traced k;
   cn_tensor *inputs[SAMPLE_INPUTS], *outputs[MOST_OUTPUTS] = {NULL};
-  plan(&k, c, &(call_result){0});
+  traced_plan(&k, c, &(call_result){0});
   k.noutputs = t->s->info->list_result ? 0 : (size_t)t->s->info->nresults;
   for (size_t i = 0; i < k.ninputs; i++) inputs[i] = c->in[k.input[i]];
   cn_graph *g = cn_trace(run_failing, k.noutputs, inputs, k.ninputs, &k);

@@ -38,6 +38,7 @@ enum outcome drive_compiled(const trial *t);  /* a compiled function of the op, 
 enum outcome drive_refusals(const trial *t);  /* kernels that refuse have touched nothing */
 enum outcome drive_lists(const trial *t);     /* lists of numbers in C's options against the generic entry */
 
+enum outcome drive_stablehlo(const trial *t); /* forward and gradient as StableHLO, for stablehlo.py to run */
 enum outcome drive_lower(const trial *t);     /* kernel calls and views as loops (graph/loop) against kernels */
 
 void lowered_ops(void **state); /* behind all: how many ops were (lower.c) */

@@ -135,6 +135,12 @@ static cni_hval call(reading *r, const char *name, int n, cni_hval *arg)
   }
   const char *formula = cni_hlo_formula(name, !cni_hlo_is_float(r->type));
   if (!formula || r->depth == DEEPEST) return bad(r, name);
+  for (int k = 0, like = 0; k < n; k++) {
+    while (like < n - 1 && arg[like].number) like++;
+    if (!arg[k].number) continue;
+    arg[k] = arg[like].number ? solid(r, arg[k])
+                              : cni_hlo_splat(r->h, arg[k], arg[like].dtype, arg[like].ndim, arg[like].shape);
+  }
   return run(r->h, formula, r->type, n, arg, r->depth + 1);
 }
 
