@@ -144,7 +144,7 @@ cni_hval cni_hlo_unary(cni_hlo *h, const char *op, cni_hval x)
   return cni_hlo_emit(h, op, NULL, x.dtype, x.ndim, x.shape, 1, &x);
 }
 
-/* A number becomes what stands beside it. */
+/* A number becomes what stands beside it; what has no dims gets those of the other. */
 static void agree(cni_hlo *h, cni_hval *x, cni_hval *y)
 {
   if (x->number && !y->number) *x = cni_hlo_splat(h, *x, y->dtype, y->ndim, y->shape);
@@ -153,6 +153,8 @@ static void agree(cni_hlo *h, cni_hval *x, cni_hval *y)
     *x = cni_hlo_splat(h, *x, x->dtype, 0, NULL);
     *y = cni_hlo_splat(h, *y, x->dtype, 0, NULL);
   }
+  if (x->ndim && !y->ndim) *y = cni_hlo_expand(h, *y, x->ndim, x->shape);
+  else if (y->ndim && !x->ndim) *x = cni_hlo_expand(h, *x, y->ndim, y->shape);
   if (!h->failed && !same_type(x, y)) cni_hlo_fail(h, CN_ERR_INTERNAL, "operands of two types");
 }
 

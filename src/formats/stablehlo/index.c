@@ -58,11 +58,11 @@ static void scatter_by(cni_hcall *c, const char *op)
 {
   cni_hlo *h = c->h;
   int64_t from[CN_MAX_DIMS] = {0}, one[CN_MAX_DIMS];
-  cni_hval x = c->in[0], index = c->in[1], src = cni_hlo_cast(h, c->in[2], x.dtype);
+  cni_hval x = c->in[0], index = c->in[1], src = c->in[2];
   int type = x.dtype == CN_BOOL && strcmp(op, "set") ? CN_I32 : strcmp(op, "set") ? cni_hlo_wide(x.dtype) : x.dtype;
   for (int k = 0; k < CN_MAX_DIMS; k++) one[k] = 1;
   if (src.ndim == index.ndim && src.ndim) src = cni_hlo_slice(h, src, from, index.shape, one);
-  src = cni_hlo_reshape(h, src, index.ndim, index.shape);
+  src = cni_hlo_as(h, src, x.dtype, &index);
   if (!cni_hlo_numel(&index)) {
     c->out[0] = x;
     return;

@@ -29,7 +29,8 @@ static void extreme(cni_hcall *c)
 static void logical(cni_hcall *c)
 {
   cni_hval x = cni_hlo_cast(c->h, c->in[0], CN_BOOL);
-  give(c, 0, cni_hlo_reduce(c->h, c->text, x, cni_harg_dims(c, 1, x.ndim)));
+  bool none = c->args[1].tag == CN_V_INTS && !c->args[1].n; /* an empty list is no dim here */
+  give(c, 0, cni_hlo_reduce(c->h, c->text, x, none ? 0 : cni_harg_dims(c, 1, x.ndim)));
 }
 
 /* The largest of x along dims, and where it stands first; NaN is larger than all. */
