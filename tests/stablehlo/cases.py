@@ -146,9 +146,9 @@ class Runner:
             half = len(cases) // 2
             return self.run_cases(cases[:half]) + self.run_cases(cases[half:])
         made = []
-        for case in cases:
+        for case in cases:  # behind what is wanted stand new values of states
             made.append(flat[:len(case.wanted)])
-            flat = flat[len(case.wanted):]
+            flat = flat[len(split_types(HEAD.search(case.text)[2])):]
         return made
 
 

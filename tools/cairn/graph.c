@@ -12,6 +12,7 @@
 #include "command.h"
 #include "model.h"
 #include "picture.h"
+#include "traced.h"
 
 const char help_graph[] =
     "The network is a FILE.cfg, a name of the zoo, a checkpoint, or a graph: its text (FILE.txt) or a file of\n"
@@ -30,77 +31,10 @@ typedef struct wanted {
   bool flat;
 } wanted;
 
-static int forward(cn_tensor **outputs, cn_tensor *const *inputs, void *net)
-{
-  outputs[0] = cn_forward_one(net, inputs, 1);
-  return outputs[0] ? CN_OK : cn_err();
-}
-
-/* The graph for a batch of that shape: of floats, or of whole numbers where the net takes no others. Owned. */
-static cn_graph *trace(cn_module *net, const int64_t *shape, size_t ndim)
-{
-  cn_scope *s = cn_scope_begin();
-  int saved = cn_no_grad_begin();
-  cn_tensor *x = cn_zeros(shape, ndim);
-  cn_graph *g = cn_trace(forward, 1, &x, 1, net);
-  if (!g && ndim == 2 && cn_err() != CN_ERR_MEMORY) {
-    cn_err_clear();
-    x = cn_zeros(shape, ndim, .dtype = CN_I64);
-    g = cn_trace(forward, 1, &x, 1, net);
-  }
-  cn_no_grad_end(saved);
-  cn_scope_end(s);
-  return g;
-}
-
 static const char *ending(const char *path)
 {
   const char *dot = strrchr(path, '.');
   return dot ? dot : "";
-}
-
-static cn_graph *graph_of_text(const char *path)
-{
-  cn_mapping file;
-  cn_text t = {0};
-  if (cn_map_open(&file, path)) return NULL;
-  cn_text_put_bytes(&t, (const char *)file.data, file.size);
-  cn_map_close(&file);
-  cn_graph *g = t.failed ? NULL : cn_graph_parse(t.s ? t.s : "");
-  cn_text_free(&t);
-  return g;
-}
-
-/* The graph of a file that holds one; NULL with the error set. */
-static cn_graph *graph_of_file(const char *path)
-{
-  return !strcmp(ending(path), ".txt") ? graph_of_text(path) : cn_graph_load(path);
-}
-
-static cn_graph *graph_of_net(model *m, const wanted *w)
-{
-  int64_t shape[CN_MAX_DIMS] = {w->batch};
-  char weights[COMMAND_PATH];
-  int status = model_find(m, weights, w->what);
-  if (!status && w->sizes) status = cn_description_set(m->description, "net", "input", w->sizes);
-  if (!status) m->net = cn_description_net(m->description);
-  if (!m->net) return NULL;
-  cn_module_train(m->net, false);
-  size_t n = model_sample(shape + 1, m);
-  cn_graph *g = cn_err() ? NULL : trace(m->net, shape, n + 1);
-  if (g) cn_module_name_states(m->net, g);
-  return g;
-}
-
-/* A file of weights may be a saved graph, or a checkpoint of a net that is described beside it. */
-static cn_graph *find_graph(model *m, const wanted *w)
-{
-  bool text = !strcmp(ending(w->what), ".txt"), weights = !strcmp(ending(w->what), ".safetensors");
-  if ((!text && !weights) || cn_path_kind_of(w->what) != CN_PATH_FILE) return graph_of_net(m, w);
-  cn_graph *g = graph_of_file(w->what);
-  if (g || text) return g;
-  cn_err_clear();
-  return graph_of_net(m, w);
 }
 
 /* ---- writing ---- */
@@ -163,7 +97,7 @@ int command_graph(int argc, char **argv)
   if (!command_whole(&w.batch, batch) || w.batch < 1) return command_usage(argv[0], batch);
   if (w.sizes && !command_sizes(some, CN_MAX_DIMS - 1, w.sizes)) return command_usage(argv[0], w.sizes);
   model m = {NULL, NULL, false};
-  cn_graph *g = find_graph(&m, &w);
+  cn_graph *g = traced_graph(&m, w.what, w.sizes, w.batch);
   int status = g ? draw(g, &w) : cn_err();
   cn_graph_free(g);
   model_close(&m);

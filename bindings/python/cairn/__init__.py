@@ -31,8 +31,8 @@ from typing import TYPE_CHECKING as _TYPING
 # and names that stand in one of them.
 _MODULES = ("accelerator", "amp", "backends", "callbacks", "compiler", "cuda", "datasets", "distributions",
             "export", "func", "hub", "io", "jit", "keras", "lists", "metrics", "models", "mps", "multiprocessing", "nn",
-            "onnx", "ops", "optim", "overrides", "profiler", "serialization", "signal", "storage", "strings", "testing",
-            "tokenizers", "transforms", "types", "utils", "xpu", "zoo")
+            "onnx", "ops", "optim", "overrides", "profiler", "serialization", "signal", "stablehlo", "storage", "strings",
+            "testing", "tokenizers", "transforms", "types", "utils", "xpu", "zoo")
 _NAMES = {name: place for place, names in {
     "_alias": "as_torch", "_control": "cond",
     "_legacy": "BFloat16Tensor BoolTensor ByteTensor CharTensor DoubleTensor FloatTensor HalfTensor IntTensor "
@@ -50,11 +50,12 @@ _NAMES = {name: place for place, names in {
 if _TYPING:
     from . import (accelerator as accelerator, amp as amp, backends as backends, callbacks as callbacks, compiler as
                    compiler, cuda as cuda, datasets as datasets, distributions as distributions, export as export, func
-                   as func, hub as hub, io as io, jit as jit, keras as keras, lists as lists, metrics as metrics,
-                   models as models, mps as mps, multiprocessing as multiprocessing, nn as nn, onnx as onnx, ops as
-                   ops, optim as optim, overrides as overrides, profiler as profiler, serialization as serialization,
-                   signal as signal, storage as storage, strings as strings, testing as testing, tokenizers as
-                   tokenizers, transforms as transforms, types as types, utils as utils, xpu as xpu, zoo as zoo)
+                   as func, hub as hub, io as io, jit as jit, keras as keras, lists as lists, metrics as metrics, models
+                   as models, mps as mps, multiprocessing as multiprocessing, nn as nn, onnx as onnx, ops as ops, optim
+                   as optim, overrides as overrides, profiler as profiler, serialization as serialization, signal as
+                   signal, stablehlo as stablehlo, storage as storage, strings as strings, testing as testing,
+                   tokenizers as tokenizers, transforms as transforms, types as types, utils as utils, xpu as xpu, zoo
+                   as zoo)
     from ._alias import as_torch as as_torch
     from ._control import cond as cond
     from ._legacy import (BFloat16Tensor as BFloat16Tensor, BoolTensor as BoolTensor, ByteTensor as ByteTensor,

@@ -3,6 +3,7 @@
  * Place in the flow: below cairn/export.py and cairn/jit.py. A function of tensors, fn(list) -> list, is traced; sizes
  * that vary are named. Invariant: while a graph runs other threads of Python go on. */
 #include <cairn/ext/graph.h>
+#include <cairn/ext/stablehlo.h>
 #include <string.h>
 
 #include "autograd.h"
@@ -183,6 +184,33 @@ static PyObject *text(PyObject *self, PyObject *Py_UNUSED(none))
   return made;
 }
 
+/* stablehlo(constants, donate) */
+static PyObject *stablehlo(PyObject *self, PyObject *args)
+{
+  int constants, donate;
+  if (!PyArg_ParseTuple(args, "pp:stablehlo", &constants, &donate)) return NULL;
+  cn_stablehlo_opts opts = {.size = sizeof opts, .constants = constants != 0, .donate = donate != 0};
+  char *s = cn_stablehlo_text_with(cnpy_held(self), &opts);
+  PyObject *made = s ? PyUnicode_FromString(s) : cnpy_raise();
+  cn_string_free(s);
+  return made;
+}
+
+/* _stablehlo_refused() -> a dictionary: ops that have no form there, and why. */
+static PyObject *stablehlo_refused(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+  PyObject *made = PyDict_New();
+  cn_op_info info;
+  for (int i = 0; made && i < cn_op_count(); i++) {
+    const char *why = cn_stablehlo_problem(cn_op_at(i));
+    if (!why || cn_op_describe(&info, cn_op_at(i))) continue;
+    PyObject *text = PyUnicode_FromString(why);
+    if (!text || PyDict_SetItemString(made, info.name, text)) Py_CLEAR(made);
+    Py_XDECREF(text);
+  }
+  return made;
+}
+
 static PyObject *save(PyObject *self, PyObject *path)
 {
   PyObject *bytes;
@@ -267,6 +295,7 @@ static PyMethodDef methods[] = {
   {"run", run, METH_O, "run(tensors) -> tensors"},
   {"call", call, METH_VARARGS, "call(tensors, states) -> tensors: with gradients and other modes."},
   {"text", text, METH_NOARGS, "The graph as text."},
+  {"stablehlo", stablehlo, METH_VARARGS, "stablehlo(constants, donate): it as StableHLO text."},
   {"save", save, METH_O, "Writes it and its states as a file."},
   {"optimise", optimise, METH_NOARGS, "Computes what is constant once, and nothing twice; how many changes."},
   {"name_states", name_states, METH_O, "States get the names that a module has for them."},
@@ -278,6 +307,7 @@ static PyMethodDef methods[] = {
 };
 static PyMethodDef functions[] = {
   {"_graph_load", load, METH_O, "A graph from its file."},
+  {"_stablehlo_refused", stablehlo_refused, METH_NOARGS, "Ops that have no form in StableHLO, and why."},
   {NULL, NULL, 0, NULL},
 };
 static PyType_Slot slots[] = {{Py_tp_new, (void *)graph_new},

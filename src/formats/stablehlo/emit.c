@@ -102,7 +102,7 @@ static void put_operands(cni_hlo *h, int n, const cni_hval *in)
 cni_hval cni_hlo_emit(cni_hlo *h, const char *op, const char *attrs, int dtype, int ndim, const int64_t *shape, int n,
                       const cni_hval *in)
 {
-  bool plain = !attrs && !strchr(op, '.') && n;
+  bool plain = !attrs && !strchr(op, '.') && n && n < 3; /* select and clamp name more types */
   cni_hval v = cni_hlo_fresh(h, dtype, ndim, shape);
   for (int k = 0; k < n && !h->failed; k++) {
     if (in[k].id < 0) cni_hlo_fail(h, CN_ERR_INTERNAL, "%s: operand %d is absent", op, k);
