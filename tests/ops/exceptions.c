@@ -4,7 +4,8 @@
  * gradients are not. "layouts": the op's meaning depends on memory. "data dependent": it reads data in C, or the driver
  * does, so that capture may refuse it; "reads data": the op itself does, so that a compiled function may be refused.
  * "larger memory": ... where an input is a part of a larger tensor. "elsewhere": on other devices than the
- * mirror; "gradient elsewhere": there may be another one there. Invariant: an entry is removed when its reason is
+ * mirror; "gradient elsewhere": there may be another one there. "stablehlo": it has no text; "stablehlo values": XLA's
+ * results are others. Invariant: an entry is removed when its reason is
  * gone. */
 #include <string.h>
 
@@ -34,6 +35,15 @@ static const struct {
   {"mirror", "empty_like", "its elements are not set", NULL},
   {"mirror", "empty_strided", "its elements are not set", NULL},
   {"mirror", "empty_permuted", "its elements are not set", NULL},
+  {"stablehlo values", "empty", "its elements are not set", NULL},
+  {"stablehlo values", "empty_like", "its elements are not set", NULL},
+  {"stablehlo values", "empty_strided", "its elements are not set", NULL},
+  {"stablehlo values", "empty_permuted", "its elements are not set", NULL},
+  {"stablehlo values", "frexp", "XLA takes numbers that are subnormal for 0", "1e-40"},
+  {"stablehlo values", "var_mean", "a sum that overflows on the way in one order alone", "!"},
+  {"stablehlo values", "std_mean", "a sum that overflows on the way in one order alone", "!"},
+  {"stablehlo values", "searchsorted", "what is not sorted", "nan,2,3}"},
+  {"stablehlo", "as_strided", "it reaches elements that its input does not show", ".s"},
   {"mirror", "to_device", "the samples move to the CPU", NULL},
   {"elsewhere", "scatter_reduce", "complex numbers are on the CPU and the mirror alone", "c128"},
   {"gradient elsewhere", "linalg_eigvalsh", "vectors of equal eigenvalues, which it is made of, are any", "=1"},

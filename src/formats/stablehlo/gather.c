@@ -37,6 +37,7 @@ cni_hval cni_hlo_take(cni_hlo *h, cni_hval x, int dim, cni_hval index)
 {
   int64_t dims[CN_MAX_DIMS], shape[2 * CN_MAX_DIMS], size[CN_MAX_DIMS];
   int n = window_dims(&x, dim, &index, dims, shape);
+  if (h->failed) return x;
   if (!cni_hlo_numel(&x)) /* then there is nothing to be taken, too */
     return cni_hlo_splat(h, cni_hlo_num(0), x.dtype, x.ndim - 1 + index.ndim, shape);
   index = as_index(h, index, x.shape[dim]);

@@ -434,6 +434,8 @@ static void put_function(function *f)
   put_arguments(f);
   put_result_types(f, ") -> (", ") {\n");
   write_nodes(&f->w);
+  if (!h->failed && cn_graph_format(f->w.g) > 1)
+    cni_hlo_fail(h, CN_ERR_UNSUPPORTED, "a size in the graph depends on data, and XLA's programs have one size");
   if (!h->failed) put_return(f);
 }
 

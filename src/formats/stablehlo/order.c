@@ -54,6 +54,7 @@ static void searchsorted(cni_hcall *c)
   bool right = cni_harg_int(c, 3) != 0 || (!cni_harg_none(c, 4) && !strcmp(c->args[4].u.s, "right"));
   int64_t dims[CN_MAX_DIMS];
   if (cni_hlo_there(&c->in[2])) s = cni_hlo_take_along(h, s, s.ndim - 1, c->in[2]);
+  if (cni_hlo_is_float(v.dtype) && !cni_hlo_is_float(s.dtype)) s = cni_hlo_convert(h, s, CN_F64); /* as fine as both */
   v = cni_hlo_as(h, v, s.dtype, &c->out[0]);
   int n = v.ndim + 1;
   for (int k = 0; k < s.ndim; k++) dims[k] = s.ndim == 1 || k == s.ndim - 1 ? n - 1 : k;

@@ -1,0 +1,228 @@
+"""cairn.stablehlo: the text, its arguments, and what XLA's compiler makes of it.
+
+What needs jax (`pip install jax` into build/test-env) is left out where that is missing: op samples and whole training steps
+are compiled and run on the CPU by jaxlib, forward and gradient, and compared with cairn's own results. Of the samples every
+twelfth is run; CAIRN_STABLEHLO_ALL=1 runs them all, which takes minutes."""
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+import zlib
+
+import cairn
+import cairn.nn.functional as F
+from cairn import nn
+from cairn.export import traced
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "stablehlo"))
+BUILD = os.environ.get("CAIRN_BUILD_DIR", os.path.join(HERE, "..", "..", "build", "default"))
+DRIVER = os.path.join(BUILD, "tests", "ops", "test_ops")
+HAS_JAX = importlib.util.find_spec("jax") is not None
+NEEDS_JAX = "jax is not installed: build/test-env/bin/pip install jax"
+
+
+def arguments(text):
+    """Of main: the type of each, and which result may take its memory."""
+    head = text[text.index("@main(") + 6:text.index(") -> ")]
+    return [(t, int(alias) if alias else None) for t, alias in
+            re.findall(r"%\d+: (tensor<[^ ]*>)(?: \{tf\.aliasing_output = (\d+) : i32\})?", head)]
+
+
+class TextTest(unittest.TestCase):
+    def test_parameters_come_first_in_the_order_of_the_state_dict(self):
+        net = nn.Sequential(nn.Linear(3, 5), nn.BatchNorm1d(5), nn.Linear(5, 2)).eval()
+        text = cairn.stablehlo.export(net, cairn.zeros(4, 3))
+        types = [t for t, _ in arguments(text)]
+        self.assertEqual(types, ["tensor<5x3xf32>", "tensor<5xf32>", "tensor<5xf32>", "tensor<5xf32>",
+                                 "tensor<5xf32>", "tensor<5xf32>", "tensor<i64>", "tensor<2x5xf32>", "tensor<2xf32>",
+                                 "tensor<4x3xf32>"])
+
+    def test_parameters_as_constants(self):
+        text = cairn.stablehlo.export(nn.Linear(3, 2), cairn.zeros(4, 3), parameters="constants")
+        self.assertEqual([t for t, _ in arguments(text)], ["tensor<4x3xf32>"])
+        self.assertIn('dense<"0x', text)
+
+    def test_what_a_step_writes_is_given_away(self):
+        weight = cairn.ones(3)
+
+        def step(x):
+            weight.add_(x)
+            return weight.sum()
+        plain, donated = (cairn.stablehlo.export(step, cairn.ones(3), donate=d) for d in (False, True))
+        self.assertEqual([a for _, a in arguments(plain)], [None, None])
+        self.assertEqual([a for _, a in arguments(donated)], [1, None])
+
+    def test_random_numbers_come_last(self):
+        text = cairn.stablehlo.export(lambda x: x + cairn.rand(2), cairn.zeros(2))
+        self.assertEqual([t for t, _ in arguments(text)], ["tensor<2xf32>", "tensor<ui64>", "tensor<ui64>"])
+
+    def test_precision_is_what_was_promised(self):
+        def text():
+            return cairn.stablehlo.export(lambda a: a @ a, cairn.zeros(2, 2))
+        self.assertIn("precision HIGHEST", text())
+        cairn.set_float32_matmul_precision("high")
+        self.addCleanup(cairn.set_float32_matmul_precision, "highest")
+        self.assertIn("precision HIGH>", text())
+
+    def test_autocast_is_in_the_text(self):
+        with cairn.autocast("cpu", dtype=cairn.bfloat16):
+            text = cairn.stablehlo.export(lambda a: a @ a, cairn.zeros(2, 2))
+        self.assertRegex(text, r"dot_general.*tensor<2x2xbf16>")
+
+    def test_what_cannot_be_written_says_why(self):
+        with self.assertRaisesRegex(RuntimeError, "nonzero: the sizes of its results depend on data"):
+            cairn.stablehlo.export(lambda x: x.nonzero(), cairn.ones(3))
+        with self.assertRaisesRegex(ValueError, "parameters must be"):
+            cairn.stablehlo.export(nn.Linear(1, 1), cairn.ones(1), parameters="none")
+
+    def test_the_page_lists_what_is_refused(self):
+        page = os.path.join(HERE, "..", "..", "docs", "STABLEHLO.md")
+        with open(page, encoding="utf-8") as file:
+            listed = dict(re.findall(r"^\| `(\w+)` \| (.*) \|$", file.read(), re.M))
+        self.assertEqual(listed, cairn.stablehlo.refused())
+
+
+@unittest.skipUnless(HAS_JAX, NEEDS_JAX)
+class SamplesTest(unittest.TestCase):
+    """tests/ops/*.samples by the driver "stablehlo" of test_ops."""
+
+    def test_samples(self):
+        import cases
+        if not os.path.exists(DRIVER):
+            self.skipTest("test_ops is not built")
+        every = bool(os.environ.get("CAIRN_STABLEHLO_ALL"))
+        runner = cases.Runner()
+        with tempfile.TemporaryDirectory() as folder:
+            subprocess.run([DRIVER, "stablehlo"], env=dict(os.environ, CAIRN_STABLEHLO_OUT=folder), check=True,
+                           stdout=subprocess.DEVNULL)
+            taken = []
+            for name in sorted(os.listdir(folder)):
+                taken += [c for c in cases.read(os.path.join(folder, name))
+                          if every or zlib.crc32(c.sample.encode()) % 12 == 0]
+        self.assertGreater(len(taken), 300)
+        wrong = cases.check(runner, taken)
+        self.assertFalse(wrong, "\n".join(f"{sample}: {why}" for sample, why in wrong[:40]))
+
+
+class LSTM(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lstm, self.head = nn.LSTM(3, 6, batch_first=True), nn.Linear(6, 4)
+
+    def forward(self, x):
+        return self.head(self.lstm(x)[0][:, -1])
+
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed, self.place = nn.Embedding(11, 8), nn.Embedding(6, 8)
+        self.qkv, self.out, self.norm = nn.Linear(8, 24, bias=False), nn.Linear(8, 8), nn.LayerNorm(8)
+        self.up, self.down, self.head = nn.Linear(8, 16), nn.Linear(16, 8), nn.Linear(8, 11)
+
+    def forward(self, tokens):
+        n, length = tokens.shape
+        x = self.embed(tokens) + self.place(cairn.arange(length))
+        q, k, v = self.qkv(self.norm(x)).view(n, length, 3, 2, 4).permute(2, 0, 3, 1, 4).unbind(0)
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + F.dropout(self.out(y.transpose(1, 2).reshape(n, length, 8)), 0.1, self.training)
+        x = x + self.down(F.gelu(self.up(self.norm(x))))
+        return self.head(x).flatten(0, 1)
+
+
+def random_offset():
+    return int(cairn.get_rng_state().numpy().view("u8")[1])
+
+
+def step_of(net, optimiser):
+    def step(x, target):
+        optimiser.zero_grad()
+        loss = F.cross_entropy(net(x), target)
+        loss.backward()
+        optimiser.step()
+        return loss
+    return step
+
+
+@unittest.skipUnless(HAS_JAX, NEEDS_JAX)
+class StepsTest(unittest.TestCase):
+    """Several steps of training: forward, backward, update, dropout. XLA adds and takes logarithms in other orders than
+    the CPU kernels, and a step builds on the one before: 2e-4 after four of them. No parameter has a gradient that is
+    nothing but rounding (a bias in front of a norm), which Adam would make large."""
+
+    def steps(self, net, make_optimiser, x, target, count=4):
+        import cases
+        import numpy as np
+        optimiser = make_optimiser(net.parameters())
+        step = step_of(net, optimiser)
+        step(x, target)  # what an optimiser keeps is there from now on
+        graph = traced(step, (x, target), {}, [])._graph
+        text = graph.stablehlo(False, True)
+        self.assertEqual(cases.Runner().parse(text), "")
+        types = arguments(text)
+        states = list(graph.states().values())
+        now = [np.array(t.detach().numpy()) for t in states] + [x.numpy(), target.numpy()]
+        cairn.manual_seed(5)
+        draws = len(types) - len(now)
+        self.assertIn(draws, (0, 2))
+        runner, losses, used = cases.Runner(), [], 0
+        want = []
+        for _ in range(count):
+            before = random_offset()
+            want.append(graph.run([x, target])[0].item())
+            used = random_offset() - before
+        for i in range(count):
+            random = [np.uint64(5), np.uint64(i * used)] if draws else []
+            made = runner.run(text, now + random)
+            losses.append(float(made[0]))
+            for k, (_, alias) in enumerate(types):
+                if alias is not None:
+                    now[k] = made[alias]
+        np.testing.assert_allclose(losses, want, rtol=2e-4)
+        for have, state in zip(now, states):
+            np.testing.assert_allclose(have, state.detach().numpy(), rtol=2e-4, atol=2e-5)
+
+    def setUp(self):
+        cairn.manual_seed(3)
+
+    def test_mlp(self):
+        net = nn.Sequential(nn.Linear(6, 16, bias=False), nn.BatchNorm1d(16), nn.ReLU(), nn.Dropout(0.25), nn.Linear(16, 4))
+        self.steps(net, lambda p: cairn.optim.AdamW(p, lr=1e-2, eps=1e-4), cairn.randn(8, 6), cairn.randint(0, 4, (8,)))
+
+    def test_cnn(self):
+        net = nn.Sequential(nn.Conv2d(2, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2),
+                            nn.Conv2d(4, 6, 3, stride=2, groups=2), nn.SiLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(),
+                            nn.Linear(6, 4))
+        self.steps(net, lambda p: cairn.optim.SGD(p, lr=0.05, momentum=0.9), cairn.randn(4, 2, 12, 12),
+                   cairn.randint(0, 4, (4,)))
+
+    def test_lstm(self):
+        self.steps(LSTM(), lambda p: cairn.optim.RMSprop(p, lr=1e-3), cairn.randn(3, 5, 3), cairn.randint(0, 4, (3,)))
+
+    def test_gpt(self):
+        self.steps(Block(), lambda p: cairn.optim.Adam(p, lr=1e-3, eps=1e-4), cairn.randint(0, 11, (2, 6)),
+                   cairn.randint(0, 11, (12,)))
+
+    def test_branches_and_loops(self):
+        import cases
+        import numpy as np
+        from cairn import func
+
+        def fn(x):
+            y = cairn.cond(x.sum() > 0, lambda a: a * 2, lambda a: a - 1, (x,))
+            carry, rows = func.scan(lambda c, row: (c + row, c * row), cairn.zeros(3), y) if hasattr(func, "scan") else \
+                (y.sum(0), y.cumsum(0))
+            return y, carry, rows
+        for sign in (1, -1):
+            x = sign * cairn.rand(4, 3)
+            text = cairn.stablehlo.export(fn, x)
+            for have, want in zip(cases.Runner().run(text, [x.numpy()]), fn(x)):
+                np.testing.assert_allclose(have, want.numpy(), rtol=1e-5)
+
+
+if __name__ == "__main__":
+    unittest.main()
