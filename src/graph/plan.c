@@ -365,7 +365,7 @@ static void drop_inner(cni_plan *p, const cn_graph *g)
 {
   for (size_t i = 0; i < p->nvalues; i++) {
     cni_planned *q = &p->values[i];
-    if (q->varies || g->values[q->root].kind != CNI_VALUE_RESULT) continue;
+    if (q->varies || g->values[q->root].kind != CNI_VALUE_RESULT || g->values[q->root].device == CN_CPU) continue;
     cni_tensor_release(q->handle);
     q->handle = NULL;
     q->size = 0;

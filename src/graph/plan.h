@@ -77,6 +77,7 @@ typedef struct cni_plan {
   size_t unplanned;   /* bytes of all values, without sharing */
   bool by_offset;     /* memory is looked at as another type: where in it an input begins is part of the plan */
   void *executable;   /* of the device, which takes the graph whole (whole.c); NULL: nodes run one by one */
+  bool mixed;         /* some of its tensors are in host memory, where nodes compute them */
   int *wanted;        /* ... values that its runs give */
   size_t nwanted, wanted_cap;
   bool weighted;      /* some node reads a weight */

@@ -178,10 +178,12 @@ static int run_node(running *r, size_t node)
   return CNI_UNLIKELY(n->nsubs || n->host) ? run_control(r, node) : run_kernel(r, node);
 }
 
-/* The device runs all nodes; what looks into results is made here. */
+/* The device runs all nodes; what looks into results is made here. Nodes in host memory, which it had to run as well for
+ * what follows from them, run here for the host; they may write over states, which the device has by then. */
 static int run_whole(running *r)
 {
   int status = cni_whole_launch(r->plan, r->g, r->now, r->seed, r->base);
+  if (!status && r->plan->mixed) status = cni_run_nodes(r, CNI_HOST_SIDE);
   for (size_t i = 0; i < r->g->nnodes && !status; i++) {
     const cni_gnode *n = &r->g->nodes[i];
     const cn_spec *spec = &r->plan->specs[r->plan->first_spec[i]];

@@ -3,24 +3,49 @@
 
 #include <string.h>
 
-/* The one device that all tensors of the graph are on; 0: there are several, or none. */
-static cn_device only_device(const cn_graph *g)
+enum { HOST_MOST = 4096 }; /* elements of a tensor in host memory that a device is given with each run */
+
+static bool is_number(const cni_gvalue *v) { return v->kind == CNI_VALUE_SCALAR || v->kind == CNI_VALUE_CONST; }
+
+static bool on_host(const cn_graph *g, int value)
+{
+  return value >= 0 && !is_number(&g->values[value]) && g->values[value].device == CN_CPU;
+}
+
+/* What is computed in host memory depends on nothing that is elsewhere. */
+static bool host_first(const cn_graph *g, const cni_gnode *n)
+{
+  for (int k = 0; k < n->nin && n->nout && on_host(g, n->out[0]); k++)
+    if (n->in[k] >= 0 && !is_number(&g->values[n->in[k]]) && !on_host(g, n->in[k])) return false;
+  return true;
+}
+
+/* The one device that all tensors of the graph are on, but for those in host memory, if it takes such; 0: there are
+ * several, or none. */
+static cn_device only_device(const cn_graph *g, bool *mixed)
 {
   cn_device device = 0;
+  bool small = true;
+  *mixed = false;
   for (size_t i = 0; i < g->nvalues; i++) {
     const cni_gvalue *v = &g->values[i];
-    if (v->kind == CNI_VALUE_SCALAR || v->kind == CNI_VALUE_CONST) continue;
-    if (device && v->device != device) return 0;
-    device = v->device;
+    if (is_number(v)) continue;
+    if (v->device == CN_CPU) {
+      *mixed = true;
+      small = small && cni_numel(v->ndim, v->shape) <= HOST_MOST;
+    } else if (device && v->device != device) return 0;
+    else device = v->device;
   }
-  return device;
+  if (!*mixed || !device) return device ? device : CN_CPU;
+  for (size_t i = 0; i < g->nnodes; i++) small = small && host_first(g, &g->nodes[i]);
+  return small && cni_device_can(device, CN_CAN_HOST_STATES) ? device : 0;
 }
 
 /* What a run is asked for: the memory of whatever it hands out or writes. */
 static void want(cni_plan *p, const cn_graph *g, int value)
 {
   int root = value < 0 ? -1 : p->values[value].root;
-  if (root < 0 || g->values[root].kind != CNI_VALUE_RESULT) return;
+  if (root < 0 || g->values[root].kind != CNI_VALUE_RESULT || on_host(g, root)) return;
   for (size_t i = 0; i < p->nwanted; i++)
     if (p->wanted[i] == root) return;
   p->wanted[p->nwanted++] = root;
@@ -38,19 +63,23 @@ static int find_wanted(cni_plan *p, const cn_graph *g)
 }
 
 /* The device that a graph may be given to; 0: none. */
-static cn_device taker(const cn_graph *g)
+static cn_device taker(const cn_graph *g, bool *mixed)
 {
-  cn_device device = g->exprs.n || !g->nnodes ? 0 : only_device(g);
+  cn_device device = g->exprs.n || !g->nnodes ? 0 : only_device(g, mixed);
   for (size_t i = 0; i < g->nnodes; i++) /* these graphs go node by node; what nodes hold may be taken whole */
     if (g->nodes[i].nsubs || g->nodes[i].host) device = 0;
   return device == CN_CPU ? 0 : device;
 }
 
-bool cni_may_be_whole(const cn_graph *g) { return taker(g) != 0; }
+bool cni_may_be_whole(const cn_graph *g)
+{
+  bool mixed;
+  return taker(g, &mixed) != 0;
+}
 
 int cni_plan_whole(cni_plan *p, const cn_graph *g)
 {
-  cn_device device = taker(g);
+  cn_device device = taker(g, &p->mixed);
   if (!device) return CN_OK;
   int status = find_wanted(p, g);
   const cn_spec **specs = status ? NULL : cni_alloc(g->nnodes * sizeof *specs);

@@ -85,11 +85,14 @@ enum { CN_KERNEL_NEAR = 1 };
 /* What a backend's kernels can do with memory; see docs/ADDING_A_BACKEND.md for what is done for those that cannot. */
 enum cn_capability {
   CN_CAN_STRIDES = 1 << 0, /* inputs may have any strides; without it they are made row-major before a kernel runs */
-  CN_CAN_INPLACE = 1 << 1  /* a kernel may write a result over an input; without it results are copied there */
+  CN_CAN_INPLACE = 1 << 1, /* a kernel may write a result over an input; without it results are copied there */
+  /* Whole graphs: tensors in host memory, rates and step counts, may be among inputs and states, and their nodes among
+   * the graph's. graph_launch has taken what is there when it returns. */
+  CN_CAN_HOST_STATES = 1 << 2
 };
 
 /* A graph for a device that takes it whole: everything is there during the call only. Its values are on the device, but
- * for numbers and constants, which are in host memory; its sizes are fixed. */
+ * for numbers and constants, which are in host memory (see also CN_CAN_HOST_STATES); its sizes are fixed. */
 typedef struct cn_whole_graph {
   size_t size;
   const struct cn_graph *graph; /* read by cn_host.graph */
@@ -255,6 +258,9 @@ typedef struct cn_backend {
   /* cn_device_memory_pieces of device.h; and numbers of host_alloc's memory, whose peaks start again where reset. */
   int (*memory_pieces)(int index, void (*each)(const cn_memory_piece *piece, void *payload), void *payload);
   void (*pinned_stats)(int index, cn_pinned_stats *stats, bool reset);
+  /* ---- about devices; each may be NULL ---- */
+  const char *(*absent)(void);        /* why there is no device: a text that stays; NULL: there are, or nobody asked */
+  bool (*answers)(const char *name);  /* are its devices also known by this name? ("tpu") */
 } cn_backend;
 
 CN_END_DECLS
