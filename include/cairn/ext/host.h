@@ -11,6 +11,8 @@
 #include "backend.h"
 #include "dtypes.h"
 #include "graph.h"
+#include "stablehlo.h"
+#include "system.h"
 
 CN_BEGIN_DECLS
 
@@ -81,7 +83,26 @@ typedef struct cn_graph_reader {
   int (*state_value)(const cn_graph *graph, size_t i);
   /* Puts the tensors of a node, in its order, into the places of its arguments; NULL where one is absent. */
   void (*fill)(cn_value *args, const cn_op *op, cn_tensor *const *in);
+  int (*state_final)(const cn_graph *graph, size_t i);
+  int (*input_final)(const cn_graph *graph, size_t i);
 } cn_graph_reader;
+
+/* Those that build graphs, and their text, for devices that run nothing but programs. */
+typedef struct cn_graph_maker {
+  size_t size;
+  cn_graph *(*graph)(void); /* cn_graph_new, and so on */
+  void (*free)(cn_graph *graph);
+  int (*add_input)(cn_graph *graph, cn_device device, cn_dtype dtype, int ndim, const int64_t *shape);
+  int (*add_number)(cn_graph *graph, cn_value number);
+  int (*add_node)(int *out, size_t *nout, cn_graph *graph, const cn_op *op, const cn_value *args, size_t nargs,
+                  const int *in, size_t nin);
+  int (*add_output)(cn_graph *graph, int value);
+  const cn_op *(*find)(const char *name);
+  uint64_t (*draws)(const cn_call *call); /* of a random op: how many counters behind call->offset it takes */
+  char *(*stablehlo)(const cn_graph *graph, const cn_stablehlo_opts *opts);
+  void (*string_free)(char *text);
+  const char *(*stablehlo_problem)(const cn_op *op);
+} cn_graph_maker;
 
 typedef struct cn_host {
   size_t size;
@@ -136,6 +157,8 @@ typedef struct cn_host {
   /* Before the host waits for the device where a program did not ask for that: 0, or the error where it must not
    * (cn_set_wait_mode). */
   int (*waiting)(void);
+  const cn_graph_maker *make;
+  cn_path_kind (*path_kind)(const char *path); /* cn_path_kind_of of system.h */
 } cn_host;
 
 typedef const cn_backend *(*cn_plugin_init_fn)(const cn_host *host);

@@ -141,6 +141,25 @@ static const cn_graph_reader reader = {
   .input = cn_graph_input,
   .state_value = cn_graph_state_value,
   .fill = fill,
+  .state_final = cn_graph_state_final,
+  .input_final = cn_graph_input_final,
+};
+
+static uint64_t draws(const cn_call *call) { return cni_random_draws(call); }
+
+static const cn_graph_maker maker = {
+  .size = sizeof(cn_graph_maker),
+  .graph = cn_graph_new,
+  .free = cn_graph_free,
+  .add_input = cn_graph_add_input,
+  .add_number = cn_graph_add_number,
+  .add_node = cn_graph_add_node,
+  .add_output = cn_graph_add_output,
+  .find = cn_op_find,
+  .draws = draws,
+  .stablehlo = cn_stablehlo_text_with,
+  .string_free = cn_string_free,
+  .stablehlo_problem = cn_stablehlo_problem,
 };
 
 const cn_host cni_host = {
@@ -174,4 +193,6 @@ const cn_host cni_host = {
   .deterministic_mode = cn_deterministic_mode,
   .not_deterministic = cni_not_deterministic,
   .waiting = cni_waiting,
+  .make = &maker,
+  .path_kind = cn_path_kind_of,
 };

@@ -133,8 +133,28 @@ static const cn_backend *find_or_load(const char *name, size_t n)
 
 void cni_plugins_load(void)
 {
-  static const char *const names[] = {"cuda"};
+  static const char *const names[] = {"cuda", "pjrt"};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) find_or_load(names[i], strlen(names[i]));
+}
+
+/* A backend whose devices are known by that name, too. */
+static const cn_backend *find_answering(const char *name, size_t n)
+{
+  char copy[33];
+  if (!n || n >= sizeof copy) return NULL;
+  memcpy(copy, name, n);
+  copy[n] = 0;
+  cni_plugins_load();
+  for (int i = 0; i < nbackends; i++)
+    if (backends[i].answers && backends[i].answers(copy)) return &backends[i];
+  return NULL;
+}
+
+static int no_device(const char *name, const cn_backend *b)
+{
+  const char *why = b && b->absent ? b->absent() : NULL;
+  return cni_fail(CN_ERR_DEVICE, "device '%s' is not there%s%s", name,
+                  b ? why ? ": " : "" : ": no such backend, or its plugin did not load", why ? why : "");
 }
 
 cn_device cn_device_find(const char *name)
@@ -142,11 +162,11 @@ cn_device cn_device_find(const char *name)
   if (!name) name = "";
   size_t n = strcspn(name, ":");
   const cn_backend *b = find_or_load(name, n);
+  if (!b) b = find_answering(name, n);
   char *end = NULL;
   long index = name[n] ? strtol(name + n + 1, &end, 10) : 0;
   if (!b || (end && (*end || end == name + n + 1)) || index < 0 || index >= b->device_count()) {
-    cni_fail(CN_ERR_DEVICE, "device '%s' is not there%s", name,
-             b ? "" : ": no such backend, or its plugin did not load");
+    no_device(name, b);
     return CN_DEVICE_DEFAULT;
   }
   return (index_of(b) + 1) << 8 | (cn_device)index;
@@ -173,6 +193,7 @@ int cn_device_info_get(cn_device_info *info, cn_device device)
 int cn_device_count(const char *backend)
 {
   const cn_backend *b = backend ? find_or_load(backend, strlen(backend)) : NULL;
+  if (!b && backend) b = find_answering(backend, strlen(backend));
   return b ? b->device_count() : 0;
 }
 
