@@ -20,6 +20,9 @@ install(CODE "
 if(CAIRN_CUDA_BUILT)
   install(TARGETS cairn_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/cairn) # no program links it
 endif()
+if(CAIRN_PJRT_BUILT)
+  install(TARGETS cairn_pjrt LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/cairn)
+endif()
 if(CAIRN_IMAGE_BUILT)
   install(TARGETS cairn_image LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/cairn)
 endif()

@@ -42,6 +42,17 @@ if(CAIRN_CUDA_BUILT)
   endif()
 endif()
 
+# PJRT: TPUs and other devices of XLA. Nothing of a vendor is needed to build it.
+file(GLOB_RECURSE CAIRN_PJRT_SOURCES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/backends/pjrt/*.c)
+set(CAIRN_PJRT_BUILT OFF)
+if(NOT CAIRN_MINIMAL)
+  set(CAIRN_PJRT_BUILT ON)
+  add_library(cairn_pjrt MODULE ${CAIRN_PJRT_SOURCES})
+  target_link_libraries(cairn_pjrt PRIVATE cairn_strict Threads::Threads ${CMAKE_DL_LIBS})
+  target_include_directories(cairn_pjrt PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src/backends/pjrt)
+  target_compile_options(cairn_pjrt PRIVATE -fPIC -fvisibility=hidden)
+endif()
+
 # Image formats: libpng and libjpeg are linked by this plugin alone. It is made when both are there.
 file(GLOB CAIRN_IMAGE_SOURCES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/plugins/image/*.c)
 set(CAIRN_IMAGE_BUILT OFF)

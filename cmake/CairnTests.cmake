@@ -115,7 +115,15 @@ if(CAIRN_CUDA_BUILT AND CMAKE_SYSTEM_NAME STREQUAL "Linux")
     add_dependencies(test_emulated_dnn simt_dnn simt cairn_cuda)
   endif()
 endif()
-# Its kernels, compiled without a device.
+# A PJRT plugin for the tests of the PJRT backend, which is loaded by its path.
+if(CAIRN_PJRT_BUILT)
+  add_library(fake_pjrt MODULE ${PROJECT_SOURCE_DIR}/tests/pjrt/plugin/plugin.c)
+  target_link_libraries(fake_pjrt PRIVATE Threads::Threads)
+  set_target_properties(fake_pjrt PROPERTIES C_VISIBILITY_PRESET hidden
+    LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/pjrt)
+  add_dependencies(test_pjrt fake_pjrt cairn_pjrt)
+endif()
+# The CUDA plugin's kernels, compiled without a device.
 if(CAIRN_CUDA_BUILT)
   target_sources(test_cuda_code PRIVATE ${PROJECT_SOURCE_DIR}/src/backends/cuda/code.c ${CAIRN_CUDA_TEXTS})
   target_include_directories(test_cuda_code PRIVATE ${PROJECT_SOURCE_DIR}/src/backends/cuda)

@@ -33,7 +33,8 @@ int command_failed(void)
 const char *command_backend(int i)
 {
   const char *name;
-  cn_device_count("cuda"); /* loads the plugin where there is one */
+  cn_device_count("cuda"); /* loads the plugins that are there */
+  cn_device_count("pjrt");
   for (int b = 0; (name = cn_backend_name(b)); b++)
     if (strcmp(name, "mirror") && strcmp(name, "meta") && i-- == 0) return name; /* those that compute */
   return NULL;
