@@ -168,7 +168,7 @@ static cni_context *make(cni_plan *p, const cn_graph *g)
   bool host = p->device == CN_CPU;
   if (c->held && host) c->wants = cni_alloc_zero(p->nnodes * sizeof *c->wants);
   bool done = c->held && (!p->store || c->prepared) && (!host || c->wants);
-  if (done && !p->executable) done = !cni_ready_new(c, p, g);
+  if (done && (!p->executable || p->mixed)) done = !cni_ready_new(c, p, g);
   if (done && !make_nested(c, p, g) && !take_block(c, p, g)) return c;
   free_one(c, p);
   return NULL;

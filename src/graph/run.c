@@ -179,7 +179,7 @@ static int run_node(running *r, size_t node)
 }
 
 /* The device runs all nodes; what looks into results is made here. Nodes in host memory, which it had to run as well for
- * what follows from them, run here for the host; they may write over states, which the device has by then. */
+ * what follows from them, run here for the host. */
 static int run_whole(running *r)
 {
   int status = cni_whole_launch(r->plan, r->g, r->now, r->seed, r->base);

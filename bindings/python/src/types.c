@@ -126,7 +126,7 @@ PyObject *cnpy_device_of(cn_device id)
 /* Kinds that programs name to ask whether they are there; a tensor on one that is not there is an error. */
 static bool is_named(const char *type)
 {
-  static const char *const names[] = {"cpu", "cuda", "mirror", "mps", "xpu", "meta"};
+  static const char *const names[] = {"cpu", "cuda", "mirror", "pjrt", "tpu", "mps", "xpu", "meta"};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     if (!strcmp(type, names[i])) return true;
   return false;
