@@ -166,7 +166,7 @@ int cni_pjrt_write(int index, void *at, pjrt_value *v)
 static pjrt_value *cut(int index, pjrt_value *v, int64_t from, int64_t n)
 {
   pjrt_value *flat = cni_pjrt_shaped(index, cni_pjrt_value_keep(v), 1, &v->numel);
-  return flat ? cni_pjrt_sliced(index, flat, 0, from, n) : NULL;
+  return flat ? cni_pjrt_sliced(index, flat, 0, from, n, 1) : NULL;
 }
 
 /* Elements of one piece: [at, at + size) of the memory lies in it. NULL without an error: not as elements of this type. */

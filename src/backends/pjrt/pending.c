@@ -138,14 +138,15 @@ pjrt_value *cni_pjrt_shaped(int index, pjrt_value *v, int ndim, const int64_t *s
   return made;
 }
 
-pjrt_value *cni_pjrt_sliced(int index, pjrt_value *v, int dim, int64_t from, int64_t len)
+pjrt_value *cni_pjrt_sliced(int index, pjrt_value *v, int dim, int64_t from, int64_t len, int64_t step)
 {
   int64_t shape[CN_MAX_DIMS];
   if (!from && len == v->shape[dim]) return v;
   memcpy(shape, v->shape, sizeof shape);
   shape[dim] = len;
   pjrt_operand in = cni_pjrt_operand(v);
-  const cn_value args[] = {cni_pjrt_slot, cn_v_int(dim), cn_v_int(from), cn_v_int(from + len), cn_v_int(1)};
+  const cn_value args[] = {cni_pjrt_slot, cn_v_int(dim), cn_v_int(from), cn_v_int(from + (len - 1) * step + 1),
+                           cn_v_int(step)};
   pjrt_value *made = cni_pjrt_op(index, "slice", args, 5, &in, 1, v->dtype, v->ndim, shape);
   cni_pjrt_value_release(v);
   return made;

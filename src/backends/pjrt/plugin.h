@@ -123,9 +123,9 @@ int cni_pjrt_collect(int index, const pjrt_call *call, pjrt_value *const *out);
 /* One result of one op, by name. */
 pjrt_value *cni_pjrt_op(int index, const char *op, const cn_value *args, int nargs, const pjrt_operand *in, int nin,
                         int dtype, int ndim, const int64_t *shape);
-/* v in another shape of as many elements; len of its elements along a dim. v is taken over. Owned; NULL on failure. */
+/* v in another shape of as many elements; len of its elements along a dim, every step-th one. v is taken over. Owned; NULL on failure. */
 pjrt_value *cni_pjrt_shaped(int index, pjrt_value *v, int ndim, const int64_t *shape);
-pjrt_value *cni_pjrt_sliced(int index, pjrt_value *v, int dim, int64_t from, int64_t len);
+pjrt_value *cni_pjrt_sliced(int index, pjrt_value *v, int dim, int64_t from, int64_t len, int64_t step);
 int cni_pjrt_flush(int index); /* runs what was collected */
 int cni_pjrt_settle(int index); /* ... where that has become long */
 void cni_pjrt_pending_exit(void);

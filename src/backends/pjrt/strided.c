@@ -10,14 +10,14 @@
 
 #define host cni_pjrt_host
 
-/* The memory as an array of n + 1 dims: size, and which part of each is the tensor's. order: the tensor's dims that have
+/* The memory as an array of n + 1 dims: size, and which part of each is the tensor's, every step-th one. order: the tensor's dims that have
  * several elements, largest stride first. */
 typedef struct box {
   const char *begin;
   int64_t count, padded; /* elements of the memory that is looked at, and of the array, which may go beyond */
   int n;
   int order[CN_MAX_DIMS];
-  int64_t size[CN_MAX_DIMS + 1], at[CN_MAX_DIMS + 1], len[CN_MAX_DIMS + 1];
+  int64_t size[CN_MAX_DIMS + 1], at[CN_MAX_DIMS + 1], len[CN_MAX_DIMS + 1], step[CN_MAX_DIMS + 1];
 } box;
 
 static bool is_dense(const cn_desc *d)
@@ -39,31 +39,48 @@ static int look_around(box *b, int64_t *offset, const cn_desc *d)
   return status;
 }
 
+static int64_t stride_of(const cn_desc *d, int dim) { return d->strides[dim] < 0 ? -d->strides[dim] : d->strides[dim]; }
+
 static void sort_dims(box *b, const cn_desc *d)
 {
   b->n = 0;
   for (int i = 0; i < d->ndim; i++) {
     int k = b->n;
     if (d->shape[i] == 1 || !d->strides[i]) continue;
-    for (; k > 0 && d->strides[b->order[k - 1]] < d->strides[i]; k--) b->order[k] = b->order[k - 1];
+    for (; k > 0 && stride_of(d, b->order[k - 1]) < stride_of(d, i); k--) b->order[k] = b->order[k - 1];
     b->order[k] = i;
     b->n++;
   }
 }
 
+static int64_t common(int64_t a, int64_t b)
+{
+  while (b) {
+    int64_t rest = a % b;
+    a = b;
+    b = rest;
+  }
+  return a;
+}
+
+/* Dims that run backwards are turned round: the box begins at their last element. */
 static bool fit_box(box *b, int64_t offset, const cn_desc *d)
 {
   sort_dims(b, d);
   if (b->n >= CN_MAX_DIMS) return false;
-  for (int i = 0; i <= b->n; i++) {
-    int64_t above = i ? d->strides[b->order[i - 1]] : 0, step = i < b->n ? d->strides[b->order[i]] : 1;
-    if (step < 0 || (i && above % step)) return false;
-    b->at[i] = offset / step;
-    offset %= step;
+  for (int i = 0; i < b->n; i++)
+    if (d->strides[b->order[i]] < 0) offset += d->strides[b->order[i]] * (d->shape[b->order[i]] - 1);
+  for (int64_t i = 0, above = 0; i <= b->n; i++) {
+    int64_t stride = i < b->n ? stride_of(d, b->order[i]) : 1, unit = i ? common(above, stride) : stride;
+    b->at[i] = offset / unit;
+    offset %= unit;
     b->len[i] = i < b->n ? d->shape[b->order[i]] : 1;
-    b->size[i] = i ? above / step : (b->count + step - 1) / step;
-    if (!i && b->size[0] < b->at[0] + b->len[0]) b->size[0] = b->at[0] + b->len[0];
-    if (i && b->at[i] + b->len[i] > b->size[i]) return false;
+    b->step[i] = stride / unit;
+    b->size[i] = i ? above / unit : (b->count + unit - 1) / unit;
+    int64_t end = b->at[i] + (b->len[i] - 1) * b->step[i] + 1;
+    if (!i && b->size[0] < end) b->size[0] = end;
+    if (i && end > b->size[i]) return false;
+    above = unit;
   }
   b->padded = 1;
   for (int i = 0; i <= b->n; i++) b->padded *= b->size[i];
@@ -88,6 +105,17 @@ static pjrt_value *permuted(int index, pjrt_value *v, const int64_t *dims, int n
   for (int i = 0; i < n; i++) shape[i] = v->shape[dims[i]], same = same && dims[i] == i;
   const cn_value args[] = {cni_pjrt_slot, cn_v_ints(dims, (size_t)n)};
   return same ? v : one(index, "permute", args, 2, v, n, shape);
+}
+
+/* The tensor's dims that run backwards, turned round. v has the tensor's dims. */
+static pjrt_value *turned(int index, pjrt_value *v, const cn_desc *d)
+{
+  int64_t dims[CN_MAX_DIMS];
+  size_t n = 0;
+  for (int i = 0; i < d->ndim; i++)
+    if (d->strides[i] < 0 && d->shape[i] > 1) dims[n++] = i;
+  const cn_value args[] = {cni_pjrt_slot, cn_v_ints(dims, n)};
+  return v && n ? one(index, "flip", args, 2, v, v->ndim, v->shape) : v;
 }
 
 static pjrt_value *expanded(int index, pjrt_value *v, int ndim, const int64_t *shape)
@@ -139,7 +167,7 @@ static pjrt_value *read_box(int index, const box *b, const cn_desc *d)
   int64_t to_tensor[CN_MAX_DIMS], to_box[CN_MAX_DIMS], shape[CN_MAX_DIMS];
   bool spread = false;
   pjrt_value *v = boxed(index, b, d->dtype);
-  for (int i = 0; i <= b->n && v; i++) v = cni_pjrt_sliced(index, v, i, b->at[i], b->len[i]);
+  for (int i = 0; i <= b->n && v; i++) v = cni_pjrt_sliced(index, v, i, b->at[i], b->len[i], b->step[i]);
   if (v) v = cni_pjrt_shaped(index, v, b->n, b->len);
   orders(to_tensor, to_box, b);
   if (v) v = permuted(index, v, to_tensor, b->n);
@@ -148,12 +176,12 @@ static pjrt_value *read_box(int index, const box *b, const cn_desc *d)
     shape[i] = repeats ? 1 : d->shape[i];
     spread = spread || repeats;
   }
-  if (v) v = cni_pjrt_shaped(index, v, d->ndim, shape);
+  if (v) v = turned(index, cni_pjrt_shaped(index, v, d->ndim, shape), d);
   return v && spread ? expanded(index, v, d->ndim, d->shape) : v;
 }
 
-/* src over a part of v along dim, from `at` on. */
-static pjrt_value *placed(int index, pjrt_value *v, pjrt_value *src, int dim, int64_t at)
+/* src over every step-th part of v along dim, from `at` on. */
+static pjrt_value *placed(int index, pjrt_value *v, pjrt_value *src, int dim, int64_t at, int64_t step)
 {
   int64_t shape[CN_MAX_DIMS];
   int ndim = v ? v->ndim : 0;
@@ -163,7 +191,7 @@ static pjrt_value *placed(int index, pjrt_value *v, pjrt_value *src, int dim, in
   }
   if (v) memcpy(shape, v->shape, sizeof shape);
   const cn_value args[] = {cni_pjrt_slot, cni_pjrt_slot, cn_v_int(dim), cn_v_int(at),
-                           cn_v_int(at + (src ? src->shape[dim] : 0)), cn_v_int(1)};
+                           cn_v_int(at + (src ? src->shape[dim] - 1 : 0) * step + 1), cn_v_int(step)};
   return two(index, "slice_scatter", args, 6, v, src, ndim, shape);
 }
 
@@ -174,14 +202,15 @@ static pjrt_value *write_box(int index, const box *b, const cn_desc *d, pjrt_val
   pjrt_value *level[CN_MAX_DIMS + 2] = {boxed(index, b, d->dtype)};
   orders(to_tensor, to_box, b);
   for (int i = 0; i < b->n; i++) shape[i] = d->shape[b->order[to_tensor[i]]];
-  src = cni_pjrt_shaped(index, src, b->n, shape);
+  src = turned(index, src, d);
+  if (src) src = cni_pjrt_shaped(index, src, b->n, shape);
   if (src) src = permuted(index, src, to_box, b->n);
   if (src) src = cni_pjrt_shaped(index, src, b->n + 1, b->len);
   for (int i = 0; i <= b->n && level[i]; i++)
-    level[i + 1] = i == b->n ? NULL : cni_pjrt_sliced(index, cni_pjrt_value_keep(level[i]), i, b->at[i], b->len[i]);
-  for (int i = b->n; i >= 0; i--) src = placed(index, level[i], src, i, b->at[i]);
+    level[i + 1] = i == b->n ? NULL : cni_pjrt_sliced(index, cni_pjrt_value_keep(level[i]), i, b->at[i], b->len[i], b->step[i]);
+  for (int i = b->n; i >= 0; i--) src = placed(index, level[i], src, i, b->at[i], b->step[i]);
   if (src) src = cni_pjrt_shaped(index, src, 1, &b->padded);
-  return src ? cni_pjrt_sliced(index, src, 0, 0, b->count) : NULL;
+  return src ? cni_pjrt_sliced(index, src, 0, 0, b->count, 1) : NULL;
 }
 
 /* ---- views that are no box: by positions ---- */
