@@ -121,7 +121,9 @@ if(CAIRN_PJRT_BUILT)
   target_link_libraries(fake_pjrt PRIVATE Threads::Threads)
   set_target_properties(fake_pjrt PROPERTIES C_VISIBILITY_PRESET hidden
     LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/pjrt)
-  add_dependencies(test_pjrt fake_pjrt cairn_pjrt)
+  foreach(name IN ITEMS test_pjrt)
+    add_dependencies(${name} fake_pjrt cairn_pjrt)
+  endforeach()
 endif()
 # The CUDA plugin's kernels, compiled without a device.
 if(CAIRN_CUDA_BUILT)

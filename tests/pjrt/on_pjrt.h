@@ -49,6 +49,7 @@ static inline int find_device(void **state)
 
 static inline void need_device(void)
 {
+  cn_err_clear(); /* of a test that failed */
   if (!there) SKIP_TEST("the PJRT backend or its plugin for tests was not built");
 }
 

@@ -368,7 +368,7 @@ static bool has_server(void)
     close(ends[0]);
     snprintf(number, sizeof number, "%d", ends[1]);
     unsetenv("LD_PRELOAD");
-    execl(python, python, script, number, (char *)NULL);
+    execlp(python, python, script, number, (char *)NULL);
     _exit(127);
   }
   close(ends[1]);
