@@ -15,6 +15,9 @@ CN_API const char *cn_device_name(char *text, size_t size, cn_device device);
 CN_API int cn_device_info_get(cn_device_info *info, cn_device device);
 /* Devices of a backend that can be used here: 0 when it is absent. Sets no error. */
 CN_API int cn_device_count(const char *backend);
+/* Why a backend has none although one was asked for: its plugin's library cannot be used, say. The text stays; NULL:
+ * there is nothing to say. Sets no error. */
+CN_API const char *cn_device_absent(const char *backend);
 /* Waits for all work queued on a device, by others of this process too; late failures are reported here. */
 CN_API int cn_device_sync(cn_device device);
 /* The stream that this thread's work on a device is in, for those who bring or fetch memory in order with it: a

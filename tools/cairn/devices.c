@@ -146,13 +146,16 @@ static int list_devices(bool measure, machine *m)
 {
   int status = 0;
   const char *backend;
-  for (int b = 0; (backend = command_backend(b)); b++)
+  for (int b = 0; (backend = command_backend(b)); b++) {
+    const char *why = cn_device_absent(backend);
+    if (why) printf("%-11s no device: %s\n", backend, why);
     for (int i = 0; i < cn_device_count(backend); i++) {
       char name[64];
       snprintf(name, sizeof name, "%s:%d", backend, i);
       cn_device device = cn_device_find(name);
       status |= device ? print_device(device, measure) : command_failed();
     }
+  }
   if (measure && machine_measure(m)) return command_failed();
   if (measure) machine_print(m);
   return status;

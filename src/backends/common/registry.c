@@ -197,6 +197,12 @@ int cn_device_count(const char *backend)
   return b ? b->device_count() : 0;
 }
 
+const char *cn_device_absent(const char *backend)
+{
+  const cn_backend *b = backend ? find_or_load(backend, strlen(backend)) : NULL;
+  return b && b->absent && !b->device_count() ? b->absent() : NULL;
+}
+
 static int say_updates(bool begin, const cn_backend *decides, const void *unless)
 {
   int status = CN_OK;
