@@ -121,7 +121,7 @@ if(CAIRN_PJRT_BUILT)
   target_link_libraries(fake_pjrt PRIVATE Threads::Threads)
   set_target_properties(fake_pjrt PROPERTIES C_VISIBILITY_PRESET hidden
     LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/pjrt)
-  foreach(name IN ITEMS test_pjrt)
+  foreach(name IN ITEMS test_pjrt test_pjrt_training)
     add_dependencies(${name} fake_pjrt cairn_pjrt)
   endforeach()
 endif()

@@ -86,6 +86,20 @@ static void one_program_for_all_that_looks_alike(void **state)
   fine();
 }
 
+static void a_program_for_another_device(void **state)
+{
+  (void)state;
+  need_device();
+  cn_scope *s = cn_scope_begin();
+  size_t elsewhere = count().elsewhere;
+  cn_tensor *x = cn_to_device(cn_randn(CN_SHAPE(3, 4)), cn_device_find("pjrt:1"));
+  assert_int_equal(read_one(cn_add(x, cn_num(1))), 0);
+  assert_int_equal(count().elsewhere, elsewhere + 1);
+  assert_null(cn_add(x, some()));
+  expect_error(CN_ERR_DEVICE, "");
+  cn_scope_end(s);
+}
+
 static void what_nobody_asks_for_is_not_run(void **state)
 {
   (void)state;
@@ -279,6 +293,7 @@ static void nothing_is_left(void **state)
   need_device();
   fake_counts c = count();
   assert_int_equal(cn_device_sync(there), 0);
+  assert_int_equal(cn_device_sync(cn_device_find("pjrt:1")), 0);
   assert_int_equal(c.buffers, 0);
   assert_int_equal(c.errors, 0);
   assert_int_equal(count().events, 0);
@@ -297,6 +312,7 @@ int main(int argc, char **argv)
       cmocka_unit_test(information),
       cmocka_unit_test(copies),
       cmocka_unit_test(one_program_for_all_that_looks_alike),
+      cmocka_unit_test(a_program_for_another_device),
       cmocka_unit_test(what_nobody_asks_for_is_not_run),
       cmocka_unit_test(long_programs_are_run_in_parts),
       cmocka_unit_test(refusals),

@@ -108,6 +108,18 @@ void cni_pjrt_free(int index, void *address, size_t size, void *stream)
   cni_pjrt_unlock();
 }
 
+void cni_pjrt_memory_exit(void)
+{
+  for (size_t i = 0; i < all.n; i++) {
+    if (!all.v[i]) continue;
+    drop_pieces(all.v[i]);
+    host->free_memory(all.v[i], sizeof *all.v[i]);
+  }
+  if (all.v) host->free_memory(all.v, all.cap * sizeof *all.v);
+  all.v = NULL;
+  all.n = all.cap = all.gone = 0;
+}
+
 /* ---- pieces ---- */
 
 /* [at, at + size) of m is the value's bytes from `from` on; pieces that lay there are cut or go. Keeps the value. */

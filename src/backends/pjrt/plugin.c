@@ -22,6 +22,7 @@ static const cn_kernel kernels[] = {
 static void shut_down(void)
 {
   cni_pjrt_pending_exit();
+  cni_pjrt_memory_exit();
   cni_pjrt_code_exit();
   cni_pjrt_close();
 }

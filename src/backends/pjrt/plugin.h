@@ -25,9 +25,6 @@ enum { PJRT_DEVICES = 256 };
 extern const pjrt_api *cni_pjrt;
 extern pjrt_client *cni_pjrt_client;
 
-/* An args struct of our size, zero but for that. */
-#define PJRT_BEGIN(type) {.size = sizeof(type)}
-
 int cni_pjrt_device_count(void);
 const char *cni_pjrt_absent(void);
 bool cni_pjrt_answers(const char *name);
@@ -80,6 +77,7 @@ void cni_pjrt_free(int index, void *memory, size_t size, void *stream);
 int cni_pjrt_copy_in(int index, void *to, const void *from, size_t size, void *stream);
 int cni_pjrt_copy_out(int index, void *to, const void *from, size_t size, void *stream);
 int cni_pjrt_sync(int index);
+void cni_pjrt_memory_exit(void); /* what tensors hold that are freed later, or never */
 /* What lies at a row-major stretch of memory, as an array. Owned; NULL with the error set. */
 pjrt_value *cni_pjrt_read(int index, const void *at, int dtype, int ndim, const int64_t *shape);
 /* The stretch is the value from now on. */

@@ -437,6 +437,19 @@ static pjrt_error *make_program(pjrt_loaded **made, const char *text, size_t n)
   return failed;
 }
 
+/* PJRT_TEST_DUMP: a folder for texts, numbered. */
+static void dump(const pjrt_program *program)
+{
+  static int number;
+  char path[1200];
+  const char *folder = getenv("PJRT_TEST_DUMP");
+  if (!folder) return;
+  snprintf(path, sizeof path, "%s/%04d.mlir", folder, number++);
+  FILE *f = fopen(path, "wb");
+  if (f) fwrite(program->code, 1, program->code_size, f);
+  if (f) fclose(f);
+}
+
 /* Real plugins end the process when options name no replica. */
 static pjrt_error *compile(pjrt_client_compile *args)
 {
@@ -444,8 +457,12 @@ static pjrt_error *compile(pjrt_client_compile *args)
   static const char least[] = {0x20, 0x01, 0x28, 0x01};
   if (args->options_size < 6 || args->options[0] != 0x1a || memcmp(args->options + 2, least, 4)) abort();
   if ((size_t)args->options[1] + 2 != args->options_size) abort();
+  static const char second[] = {0x4a, 0x0a, 0x08, 0x01, 0x10, 0x01, 0x1a, 0x04, 0x0a, 0x02, (char)0xac, 0x02};
+  if (args->options_size > 6 && memcmp(args->options + 6, second, sizeof second)) abort(); /* device 300 */
+  counts.elsewhere += args->options_size > 6;
   if (strncmp(args->program->format, "mlir", args->program->format_size)) return error(PJRT_INVALID, "unknown format");
   if (fails("compile")) return error(2, "-:2:7: error: custom op 'stablehlo.frobnicate' is unknown");
+  dump(args->program);
   pjrt_error *failed = make_program(&args->loaded, args->program->code, args->program->code_size);
   counts.compiled += !failed;
   return failed;
