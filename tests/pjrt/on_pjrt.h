@@ -1,8 +1,8 @@
-/* on_pjrt.h: what tests of the PJRT backend share: a start with the plugin for tests (tests/pjrt/plugin), its switches and
- * counts, comparisons with the CPU.
+/* on_pjrt.h: what tests of the PJRT backend share: a start with the plugin for tests (tests/pjrt/plugin), its switches
+ * and counts, comparisons with the CPU.
  *
- * Place in the flow: included by test_pjrt*.c; each sets CAIRN_PJRT before cairn looks for a device. Invariant: `there` is
- * 0 where there is nothing to run on. */
+ * Place in the flow: included by test_pjrt*.c; each sets CAIRN_PJRT before cairn looks for a device. Invariant:
+ * `there` is 0 where there is nothing to run on. */
 #ifndef CNI_TESTS_ON_PJRT_H
 #define CNI_TESTS_ON_PJRT_H
 

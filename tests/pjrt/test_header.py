@@ -1,7 +1,7 @@
 """The part of the PJRT C API that the plugin declares itself is laid out as in the vendor's header.
 
-The header is looked for in CAIRN_PJRT_HEADER, and in an installed TensorFlow, whose package has it; without one the test
-is skipped. Nothing of TensorFlow is imported.
+The header is looked for in CAIRN_PJRT_HEADER, and in an installed TensorFlow, whose package has it; without one the
+test is skipped. Nothing of TensorFlow is imported.
 """
 
 import glob

@@ -2,8 +2,8 @@
 
     python tests/pjrt/tpu_compile.py [TOPOLOGY] [TEXT...]
 
-libtpu comes from PyPI (`pip install libtpu`). Without texts, those of tests/pjrt/test_pjrt_training are taken: it is run with
-the plugin for tests, which writes each text that it is given into the folder PJRT_TEST_DUMP. Not part of `make test`.
+libtpu comes from PyPI (`pip install libtpu`). Without texts, those of tests/pjrt/test_pjrt_training are taken: it is run
+with the plugin for tests, which writes each text that it is given into the folder PJRT_TEST_DUMP. Not part of `make test`.
 """
 
 import glob

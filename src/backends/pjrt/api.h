@@ -1,10 +1,10 @@
-/* api.h: the part of the PJRT C API that the plugin calls: structs as PJRT plugins lay them out since version 0.40 or so,
- * with names of our own.
+/* api.h: the part of the PJRT C API that the plugin calls: structs as PJRT plugins lay them out since version 0.40 or
+ * so, with names of our own.
  *
- * Place in the flow: open.c gets the table of functions from a PJRT plugin; all other files call through it. Invariant:
- * fields and their order are those of the vendor's pjrt_c_api.h; tests/pjrt/test_header.py compares offsets and sizes
- * with one that is installed. Each struct of arguments begins with its size, which tells a plugin what its caller knows.
- */
+ * Place in the flow: open.c gets the table of functions from a PJRT plugin; all other files call through it.
+ * Invariant: fields and their order are those of the vendor's pjrt_c_api.h; tests/pjrt/test_header.py compares offsets
+ * and sizes with one that is installed. Each struct of arguments begins with its size, which tells a plugin what its
+ * caller knows. / */
 #ifndef CNI_PJRT_API_H
 #define CNI_PJRT_API_H
 

@@ -1,5 +1,5 @@
-/* fallback.c: calls that cannot be part of a program, by the CPU's kernels on copies of their tensors: slow, and told by
- * CAIRN_VERBOSE=dispatch. Ops that are made of others are left to their decomposition.
+/* fallback.c: calls that cannot be part of a program, by the CPU's kernels on copies of their tensors: slow, and told
+ * by CAIRN_VERBOSE=dispatch. Ops that are made of others are left to their decomposition.
  *
  * Place in the flow: the last rows of the kernel table. Invariant: of the device's memory only results change. */
 #include <string.h>
@@ -24,7 +24,8 @@ static int bring(copy *o, const cn_tensor *t, const cn_call *c)
   cn_desc d = *cn_desc_of(t);
   if (!d.weak && d.device == c->device) {
     int64_t below = 0, above = 0, elem = (int64_t)cn_element_size(d.dtype);
-    for (int i = 0; i < d.ndim && d.numel; i++) *(d.strides[i] < 0 ? &below : &above) += d.strides[i] * (d.shape[i] - 1);
+    for (int i = 0; i < d.ndim && d.numel; i++)
+      *(d.strides[i] < 0 ? &below : &above) += d.strides[i] * (d.shape[i] - 1);
     o->size = d.numel ? (size_t)((above - below + 1) * elem) : 1;
     o->from = (char *)d.data + below * elem;
     if (!(o->bytes = host->memory(o->size))) return CN_ERR_MEMORY;

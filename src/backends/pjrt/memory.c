@@ -181,7 +181,8 @@ static pjrt_value *cut(int index, pjrt_value *v, int64_t from, int64_t n)
   return flat ? cni_pjrt_sliced(index, flat, 0, from, n, 1) : NULL;
 }
 
-/* Elements of one piece: [at, at + size) of the memory lies in it. NULL without an error: not as elements of this type. */
+/* Elements of one piece: [at, at + size) of the memory lies in it. NULL without an error: not as elements of this
+ * type. */
 static pjrt_value *from_piece(int index, const piece *p, size_t at, size_t size, int dtype)
 {
   pjrt_value *v = p->value;

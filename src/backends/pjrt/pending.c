@@ -2,8 +2,8 @@
  *
  * Place in the flow: record.c and strided.c add calls; whoever needs numbers has it run (cni_pjrt_flush): it is made a
  * graph, the graph a text, the text a compiled program, unless one that looks the same was compiled before. Invariant:
- * a call's results are values that are `pending` until then; calls whose results nobody can ask for any more are left out.
- */
+ * a call's results are values that are `pending` until then; calls whose results nobody can ask for any more are left
+ * out. / */
 #include "program.h"
 
 #include <string.h>

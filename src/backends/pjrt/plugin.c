@@ -1,7 +1,7 @@
 /* plugin.c: the table of the PJRT backend, and the plugin's one exported function.
  *
- * Place in the flow: the first thing libcairn calls after loading the plugin. Invariant: no PJRT plugin is opened before
- * someone asks for a device. */
+ * Place in the flow: the first thing libcairn calls after loading the plugin. Invariant: no PJRT plugin is opened
+ * before someone asks for a device. */
 #include "plugin.h"
 
 #include <string.h>

@@ -1,14 +1,13 @@
 /* plugin.h: what the files of the PJRT plugin share.
  *
- * A PJRT device has no addresses: its buffers are handles to arrays that never change, and all it can do is to run whole
- * programs. So an address that cairn is given is only a name (memory.c): it says which stretch of which memory is meant,
- * and what lies there are parts of *values*. A value is an array: a buffer, bytes of the host that wait for a type, or a
- * result of the program that is being collected (pending.c). Calls of kernels add to that program (record.c); it is
- * compiled (program.c) and run when somebody reads. Compiled graphs come as one program (whole.c).
+ * A PJRT device has no addresses: its buffers are handles to arrays that never change, and all it can do is to run
+ * whole programs. So an address that cairn is given is only a name (memory.c): it says which stretch of which memory
+ * is meant, and what lies there are parts of *values*. A value is an array: a buffer, bytes of the host that wait for
+ * a type, or a result of the program that is being collected (pending.c). Calls of kernels add to that program
+ * (record.c); it is compiled (program.c) and run when somebody reads. Compiled graphs come as one program (whole.c).
  *
- * Invariants: one lock guards all of it; a value never changes, only where it is kept does; nothing here calls cairn but
- * through cn_host.
- */
+ * Invariants: one lock guards all of it; a value never changes, only where it is kept does; nothing here calls cairn
+ * but through cn_host. / */
 #ifndef CNI_PJRT_PLUGIN_H
 #define CNI_PJRT_PLUGIN_H
 
@@ -121,7 +120,8 @@ int cni_pjrt_collect(int index, const pjrt_call *call, pjrt_value *const *out);
 /* One result of one op, by name. */
 pjrt_value *cni_pjrt_op(int index, const char *op, const cn_value *args, int nargs, const pjrt_operand *in, int nin,
                         int dtype, int ndim, const int64_t *shape);
-/* v in another shape of as many elements; len of its elements along a dim, every step-th one. v is taken over. Owned; NULL on failure. */
+/* v in another shape of as many elements; len of its elements along a dim, every step-th one. v is taken over. Owned;
+ * NULL on failure. */
 pjrt_value *cni_pjrt_shaped(int index, pjrt_value *v, int ndim, const int64_t *shape);
 pjrt_value *cni_pjrt_sliced(int index, pjrt_value *v, int dim, int64_t from, int64_t len, int64_t step);
 int cni_pjrt_flush(int index); /* runs what was collected */
@@ -132,8 +132,9 @@ void cni_pjrt_pending_exit(void);
 typedef struct pjrt_code pjrt_code;
 /* Finds or compiles a text for a device: in memory, on disk, by the plugin. Stays as long as the process. */
 int cni_pjrt_code_find(pjrt_code **code, int index, const char *text, size_t size, size_t nresults);
-/* Queues a run. args: narguments of values that are on the device or go there now; results become the out values' content.
- * keep: arguments that must outlive the run although the program would write its results over them; NULL: none. */
+/* Queues a run. args: narguments of values that are on the device or go there now; results become the out values'
+ * content. keep: arguments that must outlive the run although the program would write its results over them; NULL:
+ * none. */
 int cni_pjrt_code_run(pjrt_code *code, int index, pjrt_value *const *args, size_t nargs, const bool *keep,
                       pjrt_value *const *out, size_t nout);
 int cni_pjrt_code_wait(int index); /* for all queued runs; reports what failed */

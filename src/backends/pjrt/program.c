@@ -1,8 +1,8 @@
 /* program.c: compiled programs: made by the plugin's compiler, or read from disk, kept, and run.
  *
- * Place in the flow: pending.c and whole.c bring texts; results become values. Invariants: a program is compiled for one
- * replica and one partition (plugins abort without); what it is given has been checked to have the types that its text
- * says, since plugins look at sizes alone; a failure that comes late is told by whoever waits. */
+ * Place in the flow: pending.c and whole.c bring texts; results become values. Invariants: a program is compiled for
+ * one replica and one partition (plugins abort without); what it is given has been checked to have the types that its
+ * text says, since plugins look at sizes alone; a failure that comes late is told by whoever waits. */
 #include "program.h"
 
 #include <cairn/ext/hash.h>

@@ -1,7 +1,8 @@
 /* record.c: the kernels: they compute nothing, but add the call to the program that is being collected.
  *
- * Place in the flow: the dispatcher asks can_any, then hands calls over; pending.c runs them later. Invariant: a call is
- * taken only if the graph of it alone can be written as StableHLO; others go to their decomposition, or to the host. */
+ * Place in the flow: the dispatcher asks can_any, then hands calls over; pending.c runs them later. Invariant: a call
+ * is taken only if the graph of it alone can be written as StableHLO; others go to their decomposition, or to the
+ * host. */
 #include <string.h>
 
 #include "plugin.h"

@@ -1,17 +1,17 @@
 /* strided.c: tensors whose elements lie apart in memory: how their array is cut out of what lies there, and put in.
  *
- * Place in the flow: record.c and whole.c read inputs and write results here; what is row-major goes straight to memory.c.
- * A view of a row-major array is a box in it, its dims in another order: the memory is seen as an array whose dims are the
- * view's strides, and the box is sliced out. Views that are no such box go by lists of positions. Invariant: elements
- * that are not the tensor's keep their values. */
+ * Place in the flow: record.c and whole.c read inputs and write results here; what is row-major goes straight to
+ * memory.c. A view of a row-major array is a box in it, its dims in another order: the memory is seen as an array
+ * whose dims are the view's strides, and the box is sliced out. Views that are no such box go by lists of positions.
+ * Invariant: elements that are not the tensor's keep their values. */
 #include <string.h>
 
 #include "plugin.h"
 
 #define host cni_pjrt_host
 
-/* The memory as an array of n + 1 dims: size, and which part of each is the tensor's, every step-th one. order: the tensor's dims that have
- * several elements, largest stride first. */
+/* The memory as an array of n + 1 dims: size, and which part of each is the tensor's, every step-th one. order: the
+ * tensor's dims that have several elements, largest stride first. */
 typedef struct box {
   const char *begin;
   int64_t count, padded; /* elements of the memory that is looked at, and of the array, which may go beyond */
@@ -124,8 +124,8 @@ static pjrt_value *expanded(int index, pjrt_value *v, int ndim, const int64_t *s
   return one(index, "expand", args, 2, v, ndim, shape);
 }
 
-static pjrt_value *two(int index, const char *op, const cn_value *args, int nargs, pjrt_value *a, pjrt_value *b, int ndim,
-                       const int64_t *shape)
+static pjrt_value *two(int index, const char *op, const cn_value *args, int nargs, pjrt_value *a, pjrt_value *b,
+                       int ndim, const int64_t *shape)
 {
   const pjrt_operand in[] = {cni_pjrt_operand(a), cni_pjrt_operand(b)};
   pjrt_value *made = a && b ? cni_pjrt_op(index, op, args, nargs, in, 2, a->dtype, ndim, shape) : NULL;
@@ -206,8 +206,8 @@ static pjrt_value *write_box(int index, const box *b, const cn_desc *d, pjrt_val
   if (src) src = cni_pjrt_shaped(index, src, b->n, shape);
   if (src) src = permuted(index, src, to_box, b->n);
   if (src) src = cni_pjrt_shaped(index, src, b->n + 1, b->len);
-  for (int i = 0; i <= b->n && level[i]; i++)
-    level[i + 1] = i == b->n ? NULL : cni_pjrt_sliced(index, cni_pjrt_value_keep(level[i]), i, b->at[i], b->len[i], b->step[i]);
+  for (int i = 0; i < b->n && level[i]; i++)
+    level[i + 1] = cni_pjrt_sliced(index, cni_pjrt_value_keep(level[i]), i, b->at[i], b->len[i], b->step[i]);
   for (int i = b->n; i >= 0; i--) src = placed(index, level[i], src, i, b->at[i], b->step[i]);
   if (src) src = cni_pjrt_shaped(index, src, 1, &b->padded);
   return src ? cni_pjrt_sliced(index, src, 0, 0, b->count, 1) : NULL;

@@ -1,7 +1,7 @@
 /* value.c: arrays that never change: where each is kept, and its way to the device and back.
  *
- * Place in the flow: memory.c knows which value lies where; pending.c and whole.c make values and give them to programs.
- * Invariant: a value's elements are the same wherever it is kept; one that is counted by nobody is gone. */
+ * Place in the flow: memory.c knows which value lies where; pending.c and whole.c make values and give them to
+ * programs. Invariant: a value's elements are the same wherever it is kept; one that is counted by nobody is gone. */
 #include <string.h>
 
 #include "plugin.h"

@@ -1,8 +1,8 @@
 /* whole.c: graphs as one program: a compiled training step is one launch.
  *
- * Place in the flow: graph/whole.c asks for an executable when it makes a plan, and launches it. States that a run writes
- * are given away with it: the program computes their new values in their memory, which is theirs already when the launch
- * returns. Invariant: a value that anything else holds is never given away. */
+ * Place in the flow: graph/whole.c asks for an executable when it makes a plan, and launches it. States that a run
+ * writes are given away with it: the program computes their new values in their memory, which is theirs already when
+ * the launch returns. Invariant: a value that anything else holds is never given away. */
 #include <string.h>
 
 #include "plugin.h"
@@ -83,7 +83,8 @@ int cni_pjrt_graph_compile(int index, void **executable, const cn_whole_graph *g
   size_t ninputs = host->graph->inputs(g->graph), nstates = host->graph->states(g->graph);
   whole *w = host->memory(whole_bytes(ninputs, nstates));
   if (!w) return CN_ERR_MEMORY;
-  *w = (whole){.ninputs = ninputs, .nstates = nstates, .nwanted = g->nwanted, .draws = host->graph->draws(g->graph) > 0};
+  *w = (whole){.ninputs = ninputs, .nstates = nstates, .nwanted = g->nwanted};
+  w->draws = host->graph->draws(g->graph) > 0;
   int status = g->nwanted ? CN_OK : CN_REFUSED;
   for (size_t i = 0; i < nstates && !status; i++)
     status = describe(&w->args[i], g, host->graph->state_value(g->graph, i), host->graph->state_final(g->graph, i));

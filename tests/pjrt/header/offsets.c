@@ -1,8 +1,8 @@
-/* offsets.c: compares src/backends/pjrt/api.h with the vendor's pjrt_c_api.h: where each field of ours is in its struct,
- * and how large those are. Compiled and run by tests/pjrt/test_header.py. */
+/* offsets.c: compares src/backends/pjrt/api.h with the vendor's pjrt_c_api.h: where each field of ours is in its
+ * struct, and how large those are. Compiled and run by tests/pjrt/test_header.py. */
 #include <stdio.h>
 
-#include "pjrt_c_api.h"
+#include <pjrt_c_api.h>
 
 #include "../../../src/backends/pjrt/api.h"
 

@@ -1,10 +1,11 @@
 /* plugin.c: a PJRT plugin for tests: buffers in the host's memory, events, refusals, late errors, and no compiler.
  *
  * It takes any text with a @main, reads the types of its arguments and results, and which arguments are given away.
- * Without a server a run gives each result the bytes of the argument of its number, else zeros; with one (PJRT_TEST_PYTHON
- * and PJRT_TEST_SERVER, see server.py) a run gives what XLA's compiler for CPUs makes of the text. Like real plugins it is
- * strict: structs that are too small, buffers that were given away and sizes that do not fit are errors; options without
- * replicas end the process. PJRT_TEST_VERSION, PJRT_TEST_TABLE and PJRT_TEST_CLIENT make it one that cannot be used. */
+ * Without a server a run gives each result the bytes of the argument of its number, else zeros; with one
+ * (PJRT_TEST_PYTHON and PJRT_TEST_SERVER, see server.py) a run gives what XLA's compiler for CPUs makes of the text.
+ * Like real plugins it is strict: structs that are too small, buffers that were given away and sizes that do not fit
+ * are errors; options without replicas end the process. PJRT_TEST_VERSION, PJRT_TEST_TABLE and PJRT_TEST_CLIENT make
+ * it one that cannot be used. */
 #define _DEFAULT_SOURCE
 #include "plugin.h"
 
@@ -119,7 +120,8 @@ static pjrt_event *event(int code)
 static pjrt_error *late(int code)
 {
   if (!code) return NULL;
-  return error(code, code == PJRT_EXHAUSTED ? "Out of memory while trying to allocate 1.00TiB" : "it failed while it ran");
+  bool memory = code == PJRT_EXHAUSTED;
+  return error(code, memory ? "Out of memory while trying to allocate 1.00TiB" : "it failed while it ran");
 }
 static pjrt_error *destroy_event(pjrt_event_destroy *args)
 {
@@ -310,8 +312,10 @@ static bool read_types(array_type *types, size_t *n, int *alias, const char *s, 
 {
   while ((s = strstr(s, "tensor<")) && s < end) {
     if (*n == MOST || !(s = read_type(&types[*n], s))) return false;
-    const char *next = strstr(s, "tensor<"), *mark = alias ? strstr(s, "tf.aliasing_output = ") : NULL;
-    if (alias) alias[*n] = mark && mark < end && (!next || mark < next) ? atoi(mark + strlen("tf.aliasing_output = ")) : -1;
+    static const char word[] = "tf.aliasing_output = ";
+    const char *next = strstr(s, "tensor<"), *mark = alias ? strstr(s, word) : NULL;
+    bool marked = mark && mark < end && (!next || mark < next);
+    if (alias) alias[*n] = marked ? atoi(mark + strlen(word)) : -1;
     (*n)++;
   }
   return true;
@@ -382,7 +386,8 @@ static pjrt_error *answer(void)
   char text[3000];
   int64_t n = receive_number();
   if (n == 0) return NULL;
-  if (n < 0 || (size_t)n >= sizeof text || !receive_all(text, (size_t)n)) return error(PJRT_INTERNAL, "the server is gone");
+  if (n < 0 || (size_t)n >= sizeof text || !receive_all(text, (size_t)n))
+    return error(PJRT_INTERNAL, "the server is gone");
   text[n] = 0;
   return error(2, text);
 }
@@ -529,7 +534,8 @@ static bool is_kept(const pjrt_execute_options *o, size_t i)
   return false;
 }
 
-/* Sizes alone are checked, as real plugins do; but this one looks at types and dims, too, to catch who relies on that. */
+/* Sizes alone are checked, as real plugins do; but this one looks at types and dims, too, to catch who relies on that.
+ */
 static pjrt_error *check_arguments(const pjrt_loaded *p, const pjrt_loaded_execute *args)
 {
   char text[200];

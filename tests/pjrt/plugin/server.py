@@ -1,8 +1,8 @@
 """Compiles and runs StableHLO texts by jaxlib's CPU client, for the PJRT plugin of the tests.
 
 Started by plugin.c with one end of a socket pair: python server.py FD. Numbers are 8 bytes. A request is 'C', text: the
-program's number comes back; or 'X', program, arguments: results come back. An answer begins with 0, or with the length of
-an error's text.
+program's number comes back; or 'X', program, arguments: results come back. An answer begins with 0, or with the length
+of an error's text.
 """
 
 import socket

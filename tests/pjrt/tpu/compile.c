@@ -1,7 +1,7 @@
 /* compile.c: compiles texts by libtpu for a TPU that need not be there: compile LIBRARY TOPOLOGY FILE...
  *
- * Place in the flow: built and started by tests/pjrt/tpu_compile.py. TPU_SKIP_MDS_QUERY=1 has to be set, or libtpu asks the
- * network what kind of machine this is. */
+ * Place in the flow: built and started by tests/pjrt/tpu_compile.py. TPU_SKIP_MDS_QUERY=1 has to be set, or libtpu
+ * asks the network what kind of machine this is. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,7 +59,8 @@ int main(int argc, char **argv)
   api = get();
   pjrt_plugin_initialize begin = {.size = sizeof begin};
   pjrt_topology_create topology = {.size = sizeof topology, .name = argv[2], .name_size = strlen(argv[2])};
-  if (failed("initialize", api->plugin_initialize(&begin)) || failed(argv[2], api->topology_create(&topology))) return 2;
+  if (failed("initialize", api->plugin_initialize(&begin))) return 2;
+  if (failed(argv[2], api->topology_create(&topology))) return 2;
   int bad = 0;
   for (int i = 3; i < argc; i++) bad += compile(topology.topology, argv[i]);
   printf("version 0.%d: %d of %d texts compiled for %s\n", api->version.minor, argc - 3 - bad, argc - 3, argv[2]);
