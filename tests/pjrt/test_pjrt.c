@@ -133,6 +133,20 @@ static void long_programs_are_run_in_parts(void **state)
   fine();
 }
 
+/* Another number is another program: they do not pile up. */
+static void programs_do_not_pile_up(void **state)
+{
+  (void)state;
+  need_device();
+  for (int i = 0; i < 1200; i++) {
+    cn_scope *s = cn_scope_begin();
+    assert_int_equal(read_one(cn_mul(pending(), cn_num(3 + i))), 0);
+    cn_scope_end(s);
+  }
+  assert_true(count().executables <= 1000);
+  fine();
+}
+
 /* ---- failures: an error as everywhere, and the next program runs ---- */
 
 static void expect_failure(const char *what, int code, const char *text)
@@ -315,6 +329,7 @@ int main(int argc, char **argv)
       cmocka_unit_test(a_program_for_another_device),
       cmocka_unit_test(what_nobody_asks_for_is_not_run),
       cmocka_unit_test(long_programs_are_run_in_parts),
+      cmocka_unit_test(programs_do_not_pile_up),
       cmocka_unit_test(refusals),
       cmocka_unit_test(late_failures),
       cmocka_unit_test(late_failures_are_told_at_the_end),

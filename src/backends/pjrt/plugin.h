@@ -130,13 +130,16 @@ void cni_pjrt_pending_exit(void);
 
 /* ---- program.c: compiled programs ---- */
 typedef struct pjrt_code pjrt_code;
-/* Finds or compiles a text for a device: in memory, on disk, by the plugin. Stays as long as the process. */
+/* Finds or compiles a text for a device: in memory, on disk, by the plugin. Borrowed: it stays until the next one is
+ * looked for, or as long as somebody keeps it. */
 int cni_pjrt_code_find(pjrt_code **code, int index, const char *text, size_t size, size_t nresults);
 /* Queues a run. args: narguments of values that are on the device or go there now; results become the out values'
  * content. keep: arguments that must outlive the run although the program would write its results over them; NULL:
  * none. */
 int cni_pjrt_code_run(pjrt_code *code, int index, pjrt_value *const *args, size_t nargs, const bool *keep,
                       pjrt_value *const *out, size_t nout);
+void cni_pjrt_code_keep(pjrt_code *code);
+void cni_pjrt_code_release(pjrt_code *code); /* NULL is fine */
 int cni_pjrt_code_wait(int index); /* for all queued runs; reports what failed */
 void cni_pjrt_code_exit(void);
 

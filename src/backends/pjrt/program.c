@@ -12,6 +12,7 @@
 #define host cni_pjrt_host
 
 struct pjrt_code {
+  int refs;
   pjrt_loaded *loaded;
   size_t nresults;
 };
@@ -56,8 +57,9 @@ typedef struct entry {
   char key[];
 } entry;
 
-enum { SLOTS = 1024 };
+enum { SLOTS = 1024, MOST_PROGRAMS = 1000 };
 static entry *table[SLOTS];
+static int nprograms;
 
 static entry *find(const void *key, size_t size, uint64_t hash)
 {
@@ -85,20 +87,25 @@ static int note(const void *key, size_t size, pjrt_code *code, bool owns)
 
 int cni_pjrt_note(const void *key, size_t size, pjrt_code *code) { return note(key, size, code, false); }
 
-static void free_code(pjrt_code *code)
+void cni_pjrt_code_keep(pjrt_code *code) { code->refs++; }
+
+void cni_pjrt_code_release(pjrt_code *code)
 {
+  if (!code || --code->refs) return;
   pjrt_loaded_destroy args = {.size = sizeof args, .loaded = code->loaded};
   if (code->loaded) cni_pjrt_check(cni_pjrt->loaded_destroy(&args), "giving a program back");
   host->free_memory(code, sizeof *code);
 }
 
+/* Also where there are too many: a loop with another number in each step makes one program a step. */
 void cni_pjrt_code_exit(void)
 {
+  nprograms = 0;
   for (int i = 0; i < SLOTS; i++)
     while (table[i]) {
       entry *e = table[i];
       table[i] = e->next;
-      if (e->owns) free_code(e->code);
+      if (e->owns) cni_pjrt_code_release(e->code);
       host->free_memory(e, sizeof *e + e->size);
     }
 }
@@ -196,7 +203,7 @@ static int make_code(pjrt_code **made, int index, const char *text, size_t size,
   size_t noptions = compile_options(options, index);
   pjrt_code *code = host->memory(sizeof *code);
   if (!code) return CN_ERR_MEMORY;
-  *code = (pjrt_code){.nresults = nresults};
+  *code = (pjrt_code){.refs = 1, .nresults = nresults};
   file_name(name, sizeof name, text, size, options, noptions);
   double begin = host->now();
   bool loaded = load(code, name);
@@ -204,7 +211,7 @@ static int make_code(pjrt_code **made, int index, const char *text, size_t size,
   if (!status) status = check_results(code, name, !loaded);
   host->log(CN_LOG_DEBUG, "pjrt: a program of %zu bytes and %zu results was %s in %.0f ms", size, nresults,
             loaded ? "loaded" : "compiled", (host->now() - begin) * 1e3);
-  if (status) free_code(code);
+  if (status) cni_pjrt_code_release(code);
   else *made = code;
   return status;
 }
@@ -218,8 +225,10 @@ int cni_pjrt_code_find(pjrt_code **code, int index, const char *text, size_t siz
   int status = key.failed ? CN_ERR_MEMORY : CN_OK;
   *code = status ? NULL : cni_pjrt_known(key.s, key.n);
   if (!status && !*code) {
+    if (nprograms >= MOST_PROGRAMS) cni_pjrt_code_exit();
     status = make_code(code, index, text, size, nresults);
-    if (!status && (status = note(key.s, key.n, *code, true))) free_code(*code);
+    if (!status && (status = note(key.s, key.n, *code, true))) cni_pjrt_code_release(*code);
+    nprograms += !status;
   }
   cni_pjrt_text_free(&key);
   return status;
@@ -266,8 +275,7 @@ static int execute(pjrt_code *code, int index, pjrt_buffer **in, size_t nin, con
   pjrt_execute_options options = {.size = sizeof options, .kept = kept, .nkept = nkept};
   pjrt_loaded_execute args = {.size = sizeof args, .loaded = code->loaded, .options = &options, .arguments = ins,
                               .ndevices = 1, .narguments = nin, .results = outs, .done = &done};
-  int status = flying[index].n == FLYING ? wait_oldest(index) : CN_OK;
-  if (!status) status = cni_pjrt_check(cni_pjrt->loaded_execute(&args), "running a program");
+  int status = cni_pjrt_check(cni_pjrt->loaded_execute(&args), "running a program");
   if (!status && done) fly(index, done);
   return status;
 }
@@ -288,7 +296,7 @@ int cni_pjrt_code_run(pjrt_code *code, int index, pjrt_value *const *args, size_
   if (!kept) return CN_ERR_MEMORY;
   pjrt_buffer **in = (pjrt_buffer **)(void *)(kept + nargs + 1), **results = in + nargs;
   memset(kept, 0, bytes);
-  int status = CN_OK;
+  int status = CN_OK, earlier = flying[index].n == FLYING ? wait_oldest(index) : CN_OK; /* told, but this one runs */
   for (size_t i = 0; i < nargs && !status; i++) {
     status = cni_pjrt_value_upload(args[i]);
     in[i] = args[i]->buffer;
@@ -300,5 +308,5 @@ int cni_pjrt_code_run(pjrt_code *code, int index, pjrt_value *const *args, size_
   }
   host->free_memory(kept, bytes);
   if (!status && cni_pjrt_waits) status = cni_pjrt_code_wait(index);
-  return status;
+  return status ? status : earlier;
 }

@@ -75,6 +75,7 @@ static int compile(whole *w, int index, const cn_whole_graph *g)
   }
   int status = cni_pjrt_code_find(&w->code, index, text, strlen(text), w->nwanted);
   host->make->string_free(text);
+  if (!status) cni_pjrt_code_keep(w->code);
   return status;
 }
 
@@ -103,6 +104,9 @@ void cni_pjrt_graph_free(int index, void *executable)
 {
   whole *w = executable;
   (void)index;
+  cni_pjrt_lock();
+  cni_pjrt_code_release(w->code);
+  cni_pjrt_unlock();
   host->free_memory(w, whole_bytes(w->ninputs, w->nstates));
 }
 
