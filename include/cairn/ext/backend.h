@@ -247,7 +247,8 @@ typedef struct cn_backend {
   int (*code_find)(int index, void **code, const char *text, const char *entry, const char *options);
   int (*code_launch)(int index, void *code, const cn_code_launch *launch, void *const *arguments, void *stream);
   /* Said at begin and end of what cn_updates_begin describes (ext/op.h). At the end all of it must be queued. unless: a
-   * byte of this backend's memory, which is read when updates run; or NULL. NULL: the backend has no use for it. */
+   * byte of this backend's memory, which is read when updates run; or NULL. CN_REFUSED at the begin: the device cannot
+   * decide by that byte. NULL: the backend has no use for it. */
   int (*updates)(bool begin, const void *unless);
   /* ---- more about memory; each may be NULL ---- */
   void (*memory_stats)(int index, cn_device_memory_stats *stats);

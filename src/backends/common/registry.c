@@ -218,6 +218,8 @@ int cn_updates_begin(cn_tensor *unless)
   const cn_desc *d = unless ? cn_desc_of(unless) : NULL;
   const cn_backend *b = d ? cni_backend_at((d->device >> 8) - 1) : NULL;
   if (d && (!b || !b->updates || d->dtype != CN_BOOL || !d->data)) return CN_REFUSED;
-  return say_updates(true, b, d ? d->data : NULL);
+  int status = say_updates(true, b, d ? d->data : NULL);
+  if (status == CN_REFUSED) say_updates(false, NULL, NULL); /* others have begun */
+  return status;
 }
 int cn_updates_end(void) { return say_updates(false, NULL, NULL); }

@@ -49,6 +49,7 @@ const cn_backend *cn_plugin_init(const cn_host *services)
       .graph_compile = cni_pjrt_graph_compile,
       .graph_launch = cni_pjrt_graph_launch,
       .graph_free = cni_pjrt_graph_free,
+      .updates = cni_pjrt_updates,
       .absent = cni_pjrt_absent,
       .answers = cni_pjrt_answers,
   };

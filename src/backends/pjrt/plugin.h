@@ -147,6 +147,7 @@ void cni_pjrt_code_exit(void);
 int cni_pjrt_can_any(const cn_call *call, cn_plan *plan);
 int cni_pjrt_run_any(cn_call *call);
 int cni_pjrt_run_copy(cn_call *call);
+int cni_pjrt_updates(bool begin, const void *unless);
 int cni_pjrt_can_host(const cn_call *call, cn_plan *plan);
 int cni_pjrt_on_host(cn_call *call);
 

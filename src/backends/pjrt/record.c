@@ -139,6 +139,18 @@ int cni_pjrt_run_any(cn_call *c)
   return status;
 }
 
+/* An optimiser's step ends: the place where a training loop looks alike from one time to the next, whether it reads its
+ * loss or not. Programs that ended anywhere would be another one each time. */
+int cni_pjrt_updates(bool begin, const void *unless)
+{
+  int status = CN_OK, ndevices = begin ? 0 : cni_pjrt_device_count();
+  if (begin && unless) return CN_REFUSED; /* a program cannot leave out a part of itself */
+  cni_pjrt_lock();
+  for (int i = 0; i < ndevices && !status; i++) status = cni_pjrt_flush(i);
+  cni_pjrt_unlock();
+  return status;
+}
+
 /* ---- copy(input, src): input becomes src, broadcast and cast ---- */
 
 /* v as an array of the result's type and shape. Takes v over. */
