@@ -263,6 +263,46 @@ static void states_are_given_away(void **state)
   fine();
 }
 
+typedef struct counting {
+  cn_tensor *total, *steps; /* on the device; on the host */
+} counting;
+
+static int count_steps(cn_tensor **out, cn_tensor *const *in, void *payload)
+{
+  counting *c = payload;
+  cn_add_(c->steps, cn_num(1));
+  cn_add_(c->total, cn_mul(in[0], c->steps));
+  out[0] = cn_mul(c->total, cn_num(2));
+  return cn_err();
+}
+
+/* A step count in host memory does not keep a graph from being one program; the host counts on. */
+static void states_of_the_host(void **state)
+{
+  (void)state;
+  need_device();
+  cn_scope *s = cn_scope_begin();
+  counting c = {some(), cn_zeros(CN_SCALAR_SHAPE)};
+  cn_tensor *x = some(), *out = NULL;
+  cn_graph *g = cn_trace(count_steps, 1, &x, 1, &c);
+  fine();
+  for (int i = 1; i < 4; i++) {
+    size_t executed = count().executed;
+    assert_int_equal(cn_graph_run(&out, g, &x), 0);
+    assert_int_equal(count().executed, executed + 1);
+    assert_true(cn_item(c.steps) == i);
+  }
+  assert_int_equal(cn_device_of(out), there);
+  fake_fail("execute");
+  assert_true(cn_graph_run(&out, g, &x) < 0);
+  fake_fail("");
+  cn_err_clear();
+  assert_true(cn_item(c.steps) == 3); /* nothing was done */
+  cn_graph_free(g);
+  cn_scope_end(s);
+  fine();
+}
+
 /* ---- the cache on disk ---- */
 
 static void programs_on_disk(void **state)
@@ -335,6 +375,7 @@ int main(int argc, char **argv)
       cmocka_unit_test(late_failures_are_told_at_the_end),
       cmocka_unit_test(a_program_that_does_not_compile),
       cmocka_unit_test(states_are_given_away),
+      cmocka_unit_test(states_of_the_host),
       cmocka_unit_test(programs_on_disk),
       cmocka_unit_test(nothing_is_left),
   };
