@@ -108,6 +108,34 @@ def embedding_grad(grad, input, num_weights, padding_idx=None):
     return zeros.index_add(0, input.reshape(-1).long(), (grad * keep[..., None]).reshape(-1, grad.shape[-1]))
 
 
+def bag_sum(weight, input, offsets, factors, padding=-1, mean=False):
+    return F.embedding_bag(input, weight, offsets, mode="mean" if mean else "sum", per_sample_weights=factors,
+                           padding_idx=padding if padding >= 0 else None)
+
+
+def bag_sum_grad(grad, input, offsets, factors, rows, padding=-1, mean=False):
+    """In parts, which PyTorch can differentiate again; its own backward it cannot."""
+    if offsets is None:
+        offsets = torch.arange(0, input.numel(), input.shape[1])
+    places = torch.arange(input.numel())
+    bag = torch.searchsorted(offsets, places, right=True) - 1
+    each = (input.reshape(-1) != padding).to(grad.dtype)
+    if mean:
+        each = each / torch.zeros(len(offsets), dtype=grad.dtype).index_add(0, bag, each).clamp(min=1)[bag]
+    if factors is not None:
+        each = each * factors.reshape(-1)
+    zeros = torch.zeros(rows, grad.shape[-1], dtype=grad.dtype)
+    return zeros.index_add(0, input.reshape(-1), grad[bag] * each[:, None])
+
+
+def bag_max(weight, input, offsets, padding=-1):
+    """The rows as PyTorch keeps them for the gradient, which say nothing of empty bags."""
+    if offsets is None:
+        offsets = torch.arange(0, input.numel(), max(input.shape[1], 1))[:input.shape[0]]
+    values, _, _, rows = torch._embedding_bag(weight, input.reshape(-1), offsets, False, 2, False, None, False, padding)
+    return values, rows
+
+
 def conv2d_grad_input(grad, weight, input_size, stride, padding, dilation, groups):
     return torch.nn.grad.conv2d_input(input_size, weight, grad, stride, padding, dilation, groups)
 
@@ -542,6 +570,9 @@ SPECIAL = {
     "pdist": F.pdist,
     "as_strided_from": lambda input, size, stride, storage_offset, own_stride, own_offset: torch.as_strided(
         input, size, stride, storage_offset),
+    "bag_max": bag_max,
+    "bag_sum": bag_sum,
+    "bag_sum_grad": bag_sum_grad,
     "bernoulli_p": drawn("bernoulli_"),
     "block_diag": lambda tensors: torch.block_diag(*tensors),
     "broadcast_tensors": lambda tensors: torch.broadcast_tensors(*tensors),
