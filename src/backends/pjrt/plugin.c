@@ -14,7 +14,6 @@ static const cn_kernel kernels[] = {
     {.op = "copy", .name = "program", .run = cni_pjrt_run_copy},
     {.op = "pointwise", .name = "program", .run = cni_pjrt_run_any, .can = cni_pjrt_can_any},
     {.op = "pointwise", .name = "host", .run = cni_pjrt_on_host, .can = cni_pjrt_can_host},
-    {.op = "linalg_matrix_exp", .name = "host", .run = cni_pjrt_on_host}, /* its decomposition asks for a kernel */
     {.op = "*", .name = "program", .run = cni_pjrt_run_any, .can = cni_pjrt_can_any},
     {.op = "*", .name = "host", .run = cni_pjrt_on_host, .can = cni_pjrt_can_host},
     {.op = NULL},

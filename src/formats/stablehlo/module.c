@@ -40,6 +40,8 @@ static const cni_hrow *row_of(const cn_op *op)
 
 static const char *const by_data = "the sizes of its results depend on data, and XLA's programs have one size";
 
+static const char *const by_steps = "its series take as many steps as the numbers ask for";
+
 const char *cn_stablehlo_problem(const cn_op *op)
 {
   static const struct {
@@ -48,6 +50,7 @@ const char *cn_stablehlo_problem(const cn_op *op)
       {"nonzero", by_data}, {"masked_select", by_data}, {"repeat_interleave_indices", by_data},
       {"string_format", "it reads and writes text on the host"},
       {"string_parse", "it reads text on the host"},
+      {"igamma", by_steps}, {"igammac", by_steps},
   };
   cn_op_info info;
   if (!op || cn_op_describe(&info, op)) return NULL;
