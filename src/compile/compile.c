@@ -215,8 +215,8 @@ static cni_executable *given_up(cn_key *key, bool values)
 {
   static const char of_values[] = "integers among its inputs, on whose values it depends, are others in every call";
   static const char of_things[] =
-    "tensors outside, settings of an optimiser, or gradients of leaves are others in every call: clear gradients inside, "
-    "at the beginning or the end; schedules may change rates, which are tensors, but not momenta";
+    "tensors outside, settings of an optimiser, or gradients of leaves are others in every call: clear gradients "
+    "inside, at the beginning or the end; schedules may change rates, which are tensors, but not momenta";
   cni_executable *p = cni_executable_refused(CN_ERR_CAPTURE, values ? of_values : of_things);
   if (!p) return NULL;
   p->key = *key;

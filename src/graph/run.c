@@ -178,8 +178,8 @@ static int run_node(running *r, size_t node)
   return CNI_UNLIKELY(n->nsubs || n->host) ? run_control(r, node) : run_kernel(r, node);
 }
 
-/* The device runs all nodes; what looks into results is made here. Nodes in host memory, which it had to run as well for
- * what follows from them, run here for the host. */
+/* The device runs all nodes; what looks into results is made here. Nodes in host memory, which it had to run as well
+ * for what follows from them, run here for the host. */
 static int run_whole(running *r)
 {
   int status = cni_whole_launch(r->plan, r->g, r->now, r->seed, r->base);

@@ -235,7 +235,8 @@ static int exp_infer(cn_call *c)
 static cn_tensor *exp_by_squaring(cn_tensor *a)
 {
   enum { TERMS = 15, SQUARINGS = 32 };
-  cn_tensor *norm = cn_amax(cn_sum(cn_abs(a), .dim = CN_INTS(-2), .keepdim = true), .dim = CN_INTS(-1), .keepdim = true);
+  cn_tensor *norm =
+      cn_amax(cn_sum(cn_abs(a), .dim = CN_INTS(-2), .keepdim = true), .dim = CN_INTS(-1), .keepdim = true);
   cn_tensor *s = cn_clamp(cn_add(cn_ceil(cn_log2(norm)), cn_num(1)), cn_num(0), cn_num(SQUARINGS));
   cn_tensor *x = cn_mul(a, cn_exp2(cn_neg(s)));
   cn_tensor *one = cn_eye(cn_size(a, -1), CN_NONE, .dtype = cn_dtype_of(a), .device = cn_device_of(a)), *y = one;

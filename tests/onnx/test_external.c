@@ -1,4 +1,5 @@
-/* test_external.c: tensors that lie in other files: over 2 GiB of them mapped, not read; what leaves the folder refused. */
+/* test_external.c: tensors that lie in other files: over 2 GiB of them mapped, not read; what leaves the folder
+ * refused. */
 #define _DEFAULT_SOURCE
 #include <cairn/cairn.h>
 #include <stdio.h>

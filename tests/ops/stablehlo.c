@@ -1,6 +1,6 @@
-/* stablehlo.c: the driver that writes a sample, forward and gradient, as StableHLO text. Without more it must be written,
- * or name an op that has no form there. With CAIRN_STABLEHLO_OUT=FOLDER the text, the inputs and what
- * eager gives go to FOLDER/FAMILY.cases, which tests/python/test_stablehlo.py compiles and runs:
+/* stablehlo.c: the driver that writes a sample, forward and gradient, as StableHLO text. Without more it must be
+ * written, or name an op that has no form there. With CAIRN_STABLEHLO_OUT=FOLDER the text, the inputs and what eager
+ * gives go to FOLDER/FAMILY.cases, which tests/python/test_stablehlo.py compiles and runs:
  *
  *     sample add(f32[3], f32[3])
  *     module 1234                      bytes of the text
@@ -136,7 +136,8 @@ enum outcome drive_stablehlo(const trial *t)
   cn_seed(1);
   cn_graph *g = o == PASS && k.noutputs ? cn_trace(traced_run, k.noutputs, inputs, k.ninputs, &k) : NULL;
   if (g) o = write_graph(t, &k, g, &want);
-  else if (o == PASS && k.noutputs && cn_err() == CN_ERR_CAPTURE && exception_for("data dependent", t->s)) cn_err_clear();
+  else if (o == PASS && k.noutputs && cn_err() == CN_ERR_CAPTURE && exception_for("data dependent", t->s))
+    cn_err_clear();
   else if (o == PASS && k.noutputs) o = trial_fail(t, "trace: %s", cn_err_message());
   cn_err_clear();
   cn_graph_free(g);

@@ -1,8 +1,8 @@
 """cairn.stablehlo: the text, its arguments, and what XLA's compiler makes of it.
 
-What needs jax (`pip install jax` into build/test-env) is left out where that is missing: op samples and whole training steps
-are compiled and run on the CPU by jaxlib, forward and gradient, and compared with cairn's own results. Of the samples every
-twelfth is run; CAIRN_STABLEHLO_ALL=1 runs them all, which takes minutes."""
+What needs jax (`pip install jax` into build/test-env) is left out where that is missing: op samples and whole training
+steps are compiled and run on the CPU by jaxlib, forward and gradient, and compared with cairn's own results. Of the
+samples every twelfth is run; CAIRN_STABLEHLO_ALL=1 runs them all, which takes minutes."""
 import importlib.util
 import os
 import re
@@ -190,7 +190,8 @@ class StepsTest(unittest.TestCase):
         cairn.manual_seed(3)
 
     def test_mlp(self):
-        net = nn.Sequential(nn.Linear(6, 16, bias=False), nn.BatchNorm1d(16), nn.ReLU(), nn.Dropout(0.25), nn.Linear(16, 4))
+        net = nn.Sequential(nn.Linear(6, 16, bias=False), nn.BatchNorm1d(16), nn.ReLU(), nn.Dropout(0.25),
+                            nn.Linear(16, 4))
         self.steps(net, lambda p: cairn.optim.AdamW(p, lr=1e-2, eps=1e-4), cairn.randn(8, 6), cairn.randint(0, 4, (8,)))
 
     def test_cnn(self):
@@ -214,8 +215,7 @@ class StepsTest(unittest.TestCase):
 
         def fn(x):
             y = cairn.cond(x.sum() > 0, lambda a: a * 2, lambda a: a - 1, (x,))
-            carry, rows = func.scan(lambda c, row: (c + row, c * row), cairn.zeros(3), y) if hasattr(func, "scan") else \
-                (y.sum(0), y.cumsum(0))
+            carry, rows = func.scan(lambda c, row: (c + row, c * row), cairn.zeros(3), y)
             return y, carry, rows
         for sign in (1, -1):
             x = sign * cairn.rand(4, 3)

@@ -1,7 +1,7 @@
 /* export.c: `cairn export`: a network as a file of another system, without cairn's code. A format is a row.
  *
- * Place in the flow: the network is traced as it computes, a row's function writes the graph. Invariant: the file appears
- * whole or not at all. */
+ * Place in the flow: the network is traced as it computes, a row's function writes the graph. Invariant: the file
+ * appears whole or not at all. */
 #include <cairn/cairn.h>
 #include <cairn/ext/stablehlo.h>
 #include <cairn/ext/system.h>
@@ -71,8 +71,9 @@ int command_export(int argc, char **argv)
   wanted w = {.batch = 1};
   const char *batch = NULL;
   int64_t some[CN_MAX_DIMS];
-  const command_flag flags[] = {{"-o", &w.out, NULL},        {"--to", &w.to, NULL},   {"--constants", NULL, &w.constants},
-                                {"--input", &w.sizes, NULL}, {"--batch", &batch, NULL}, {NULL, NULL, NULL}};
+  const command_flag flags[] = {
+      {"-o", &w.out, NULL},        {"--to", &w.to, NULL},     {"--constants", NULL, &w.constants},
+      {"--input", &w.sizes, NULL}, {"--batch", &batch, NULL}, {NULL, NULL, NULL}};
   int n = command_parse(argc, argv, flags, &w.what, 1);
   if (n < 0) return 2;
   if (!n) return command_missing(argv[0], "which network?");

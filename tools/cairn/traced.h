@@ -6,9 +6,10 @@
 
 #include "model.h"
 
-/* what: FILE.cfg, a name of the zoo, a checkpoint; a graph's text (FILE.txt) or a file of cn_graph_save. A file of weights
- * may be a saved graph, or a checkpoint of a net that is described beside it. sizes (may be NULL): of one sample, of
- * which there are `batch`. Owned; NULL with the error set. model_close(m) in any case, after the graph was used. */
+/* what: FILE.cfg, a name of the zoo, a checkpoint; a graph's text (FILE.txt) or a file of cn_graph_save. A file of
+ * weights may be a saved graph, or a checkpoint of a net that is described beside it. sizes (may be NULL): of one
+ * sample, of which there are `batch`. Owned; NULL with the error set. model_close(m) in any case, after the graph was
+ * used. */
 cn_graph *traced_graph(model *m, const char *what, const char *sizes, int64_t batch);
 
 #endif

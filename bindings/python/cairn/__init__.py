@@ -31,8 +31,8 @@ from typing import TYPE_CHECKING as _TYPING
 # and names that stand in one of them.
 _MODULES = ("accelerator", "amp", "backends", "callbacks", "compiler", "cuda", "datasets", "distributions",
             "export", "func", "hub", "io", "jit", "keras", "lists", "metrics", "models", "mps", "multiprocessing", "nn",
-            "onnx", "ops", "optim", "overrides", "profiler", "serialization", "signal", "stablehlo", "storage", "strings",
-            "testing", "tokenizers", "transforms", "types", "utils", "xpu", "zoo")
+            "onnx", "ops", "optim", "overrides", "profiler", "serialization", "signal", "stablehlo", "storage",
+            "strings", "testing", "tokenizers", "transforms", "types", "utils", "xpu", "zoo")
 _NAMES = {name: place for place, names in {
     "_alias": "as_torch", "_control": "cond",
     "_legacy": "BFloat16Tensor BoolTensor ByteTensor CharTensor DoubleTensor FloatTensor HalfTensor IntTensor "

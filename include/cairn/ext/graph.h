@@ -104,11 +104,12 @@ CN_API size_t cn_graph_draws(const cn_graph *graph); /* of random numbers, which
  * Negative: there is no such draw. */
 CN_API int64_t cn_graph_draw_offset(const cn_graph *graph, size_t i);
 /* What a pointwise node computes: steps over registers, which hold its inputs first, then constants, then a step's
- * result each. The text has four parts, as in "2|1.5,@3|mul 0 2;add 4 1|5": how many inputs; constants, @3 being the
- * number that argument 3 is (of the op "pointwise" itself: element 3 of its numbers); steps with their operands, by the
- * names of pointwise.def; results. Registers hold float32, float64, int64 or uint64, whichever `compute` is computed in.
- * A program of updates or of a group has types of its own: "float32:f32,int32:i64|2:f32|to:f32 1;add:f32 0 3;to:i64:int8
- * 4|5:int8" loads inputs, computes steps and stores results as it says; to:i64:int8 goes by way of int8. */
+ * result each. The text has four parts, as in "2|1.5,@3|mul 0 2;add 4 1|5": how many inputs; constants, @3 being
+ * the number that argument 3 is (of the op "pointwise" itself: element 3 of its numbers); steps with their
+ * operands, by the names of pointwise.def; results. Registers hold float32, float64, int64 or uint64, whichever
+ * `compute` is computed in. A program of updates or of a group has types of its own:
+ * "float32:f32,int32:i64|2:f32|to:f32 1;add:f32 0 3;to:i64:int8 4|5:int8" loads inputs, computes steps and stores
+ * results as it says; to:i64:int8 goes by way of int8. */
 typedef struct cn_graph_formula {
   size_t size;
   const char *text;  /* stays */

@@ -1,7 +1,7 @@
 /* ext/stablehlo.h: graphs as StableHLO, the text that XLA's compilers and its plugins (PJRT) take.
  *
- * The text is one function, `module { func.func public @main(...) }`, of the sizes that were traced; plugins refuse open
- * ones. It depends on nothing of cairn. What it computes is what a run of the graph does, random numbers included.
+ * The text is one function, `module { func.func public @main(...) }`, of the sizes that were traced; plugins refuse
+ * open ones. It depends on nothing of cairn. What it computes is what a run of the graph does, random numbers included.
  *
  * Types: float32 is f32, float64 f64, float16 f16, bfloat16 bf16, int8 to int64 i8 to i64, uint8 to uint64 ui8 to ui64,
  * bool i1 (a byte in memory), float8 and smaller ones the types of MLIR that have their names. Every argument is a

@@ -42,8 +42,10 @@ static void linspace(cni_hcall *c)
   int64_t n = out->shape[0];
   double step = n > 1 ? (to - from) / (double)(n - 1) : 0;
   cni_hval i = cni_hlo_iota(c->h, CN_I64, 1, out->shape, 0);
-  *out = cni_hlo_cast(c->h, CNI_HLO_EXPR(c->h, "a < c ? T(a) * d + b : e - T(f - a) * d", CN_F64, i, cni_hlo_num(from),
-                                         cni_hlo_int(n == 1 ? 1 : n / 2), cni_hlo_num(step), cni_hlo_num(to), cni_hlo_int(n - 1)),
+  *out = cni_hlo_cast(c->h,
+                      CNI_HLO_EXPR(c->h, "a < c ? T(a) * d + b : e - T(f - a) * d", CN_F64, i, cni_hlo_num(from),
+                                   cni_hlo_int(n == 1 ? 1 : n / 2), cni_hlo_num(step), cni_hlo_num(to),
+                                   cni_hlo_int(n - 1)),
                       out->dtype);
 }
 

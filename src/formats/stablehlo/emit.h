@@ -1,8 +1,8 @@
 /* emit.h: StableHLO's operations as text, one function for each kind, on values that know their type.
  *
  * Place in the flow: rows (row.h) are written with these; module.c puts the function around them. Invariant: every
- * value has the type that it is used with, operands of one operation have one shape: what broadcasts here, broadcasts by
- * an operation of its own. After a failure values are absent, nothing more is written, and the error is set. */
+ * value has the type that it is used with, operands of one operation have one shape: what broadcasts here, broadcasts
+ * by an operation of its own. After a failure values are absent, nothing more is written, and the error is set. */
 #ifndef CNI_STABLEHLO_EMIT_H
 #define CNI_STABLEHLO_EMIT_H
 

@@ -1,10 +1,10 @@
 /* expr.c: formulas in words as operations: "x = a * 2; x > b ? x : exp(b)".
  *
- * Place in the flow: most rows, and every primitive of a pointwise program, are such a text; formulas.def has those that
- * others are made of. a, b, c, ... are the operands, T their common type. Operators are C's, of tensors element by
+ * Place in the flow: most rows, and every primitive of a pointwise program, are such a text; formulas.def has those
+ * that others are made of. a, b, c, ... are the operands, T their common type. Operators are C's, of tensors element by
  * element; ? chooses element by element, too. A number takes the type of what stands beside it. f32(x) converts,
- * as_u32(x) keeps the bits, T(x) converts to T. Invariant: what a text means depends on its operands' types alone; a text
- * that cannot be read is an error that shows the place. */
+ * as_u32(x) keeps the bits, T(x) converts to T. Invariant: what a text means depends on its operands' types alone; a
+ * text that cannot be read is an error that shows the place. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -130,8 +130,8 @@ static cni_hval call(reading *r, const char *name, int n, cni_hval *arg)
     for (int k = 0; k < n; k++)
       arg[k] = arg[like].number ? solid(r, arg[k])
                : arg[k].number ? cni_hlo_splat(r->h, arg[k], arg[like].dtype, arg[like].ndim, arg[like].shape) : arg[k];
-    return cni_hlo_emit(r->h, builtins[i].op, NULL, builtins[i].test ? CN_BOOL : arg[0].dtype, arg[0].ndim, arg[0].shape,
-                        n, arg);
+    return cni_hlo_emit(r->h, builtins[i].op, NULL, builtins[i].test ? CN_BOOL : arg[0].dtype, arg[0].ndim,
+                        arg[0].shape, n, arg);
   }
   const char *formula = cni_hlo_formula(name, !cni_hlo_is_float(r->type));
   if (!formula || r->depth == DEEPEST) return bad(r, name);
@@ -261,11 +261,12 @@ static cni_hval expression(reading *r)
 
 static void set(reading *r, const char *name, cni_hval v)
 {
-  if (r->nnames == MOST_NAMES || strlen(name) >= NAME) {
+  size_t n = strlen(name);
+  if (r->nnames == MOST_NAMES || n >= NAME) {
     bad(r, "too many names");
     return;
   }
-  strcpy(r->name[r->nnames], name);
+  memcpy(r->name[r->nnames], name, n + 1);
   r->value[r->nnames++] = v;
 }
 

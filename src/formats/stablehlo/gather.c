@@ -47,7 +47,8 @@ cni_hval cni_hlo_take(cni_hlo *h, cni_hval x, int dim, cni_hval index)
   if (h->failed) return v;
   cn_text_putf(&h->t, "\"stablehlo.gather\"(%%%d, %%%d) {dimension_numbers = #stablehlo.gather<", x.id, index.id);
   if (n) cn_text_put(&h->t, "offset_dims = "), cni_hlo_put_list(&h->t, dims, n), cn_text_put(&h->t, ", ");
-  cn_text_putf(&h->t, "collapsed_slice_dims = [%d], start_index_map = [%d], index_vector_dim = %d>, slice_sizes = ", dim,
+  cn_text_putf(&h->t,
+               "collapsed_slice_dims = [%d], start_index_map = [%d], index_vector_dim = %d>, slice_sizes = ", dim,
                dim, index.ndim);
   cni_hlo_put_array(&h->t, size, x.ndim);
   cn_text_put(&h->t, ", indices_are_sorted = false}");
@@ -137,8 +138,8 @@ void cni_hlo_sort(cni_hlo *h, int n, cni_hval *x, int dim, bool descending)
   }
   cn_text_put(&h->t, "):\n");
   cni_hval less = CNI_HLO_EXPR(h, order, a.dtype, a, b);
-  cn_text_putf(&h->t, "  stablehlo.return %%%d : tensor<i1>\n  }) {dimension = %d : i64, is_stable = true} : (", less.id,
-               dim);
+  cn_text_putf(&h->t, "  stablehlo.return %%%d : tensor<i1>\n  }) {dimension = %d : i64, is_stable = true} : (",
+               less.id, dim);
   for (int half = 0; half < 2; half++) {
     for (int k = 0; k < n; k++) {
       if (k) cn_text_put(&h->t, ", ");

@@ -121,8 +121,8 @@ static bool find_places(cni_hcall *c, places *p, int nindex)
   bool adjacent = true;
   *p = (places){.flat = 1};
   if (has_mask(c, nindex)) {
-    cni_hlo_fail(h, CN_ERR_UNSUPPORTED, "%s: a mask finds as many elements as are true, and XLA's programs have one size",
-                 c->name);
+    cni_hlo_fail(h, CN_ERR_UNSUPPORTED,
+                 "%s: a mask finds as many elements as are true, and XLA's programs have one size", c->name);
     return false;
   }
   broadcast_shape(c, nindex, &shape);
@@ -228,7 +228,8 @@ static void embedding_grad(cni_hcall *c)
   cni_hval g = wide(h, c->in[0]), at = cni_hlo_convert(h, c->in[1], CN_I64);
   cni_hval zero = cni_hlo_splat(h, cni_hlo_num(0), g.dtype, c->out[0].ndim, c->out[0].shape);
   if (!cni_harg_none(c, 3)) /* beyond the end, where nothing is written */
-    at = CNI_HLO_EXPR(h, "a == b ? c : a", CN_I64, at, cni_hlo_int(cni_harg_int(c, 3)), cni_hlo_int(c->out[0].shape[0]));
+    at = CNI_HLO_EXPR(h, "a == b ? c : a", CN_I64, at, cni_hlo_int(cni_harg_int(c, 3)),
+                      cni_hlo_int(c->out[0].shape[0]));
   c->out[0] = cni_hlo_cast(h, cni_hlo_put(h, "add", zero, 0, at, g), c->out[0].dtype);
 }
 

@@ -1,7 +1,8 @@
-/* linalg.c: rows of factors of matrices. What has no inverse gives infinities or NaN: a device cannot object. See row.h.
+/* linalg.c: rows of factors of matrices. What has no inverse gives infinities or NaN: a device cannot object.
+ * See row.h.
  *
- * Batches are brought to one dim in front. Invariant: the pivots are those of partial pivoting, the first of the largest,
- * so that permutations are the CPU's. */
+ * Batches are brought to one dim in front. Invariant: the pivots are those of partial pivoting, the first of the
+ * largest, so that permutations are the CPU's. */
 #include <string.h>
 
 #include "rows.h"
@@ -120,8 +121,8 @@ static void lu_step(cni_hlo *h, cni_hval step, cni_hval *carried, void *payload)
   cni_hval u = cni_hlo_broadcast(h, lower, 3, x.shape, (int64_t[]){0, 2});
   cni_hval row3 = cni_hlo_iota(h, CN_I32, 3, x.shape, 1), col3 = cni_hlo_iota(h, CN_I32, 3, x.shape, 2);
   cni_hval k = cni_hlo_expand(h, step, 3, x.shape);
-  carried[0] = CNI_HLO_EXPR(h, "(d > f) & (e > f) ? a - b * c : (d > f) & (e == f) ? b : a", x.dtype, x, f, u, row3, col3,
-                            k);
+  carried[0] =
+      CNI_HLO_EXPR(h, "(d > f) & (e > f) ? a - b * c : (d > f) & (e == f) ? b : a", x.dtype, x, f, u, row3, col3, k);
   carried[1] = cni_hlo_set_at(h, carried[1], 1, step, CNI_HLO_EXPR(h, "a + 1", CN_I32, pivot));
   carried[2] = CNI_HLO_EXPR(h, "b == c ? a : -a", x.dtype, carried[2], pivot, here);
 }

@@ -1,8 +1,9 @@
 /* module.c: a graph as one function, and graphs inside of it.
  *
- * Place in the flow: cn_stablehlo_text -> each node that something reads, by its row (row.c), its formula (pointwise.c),
- * as a branch or loop (control.c), or by what it is made of, which is traced here and written in its place. Invariant:
- * the order of arguments and results is what ext/stablehlo.h says; no value is read before it is written. */
+ * Place in the flow: cn_stablehlo_text -> each node that something reads, by its row (row.c), its formula
+ * (pointwise.c), as a branch or loop (control.c), or by what it is made of, which is traced here and written in its
+ * place. Invariant: the order of arguments and results is what ext/stablehlo.h says; no value is read before it is
+ * written. */
 #include <cairn/autograd.h>
 #include <cairn/device.h>
 #include <cairn/ext/stablehlo.h>
@@ -142,7 +143,9 @@ static cn_graph *graph_of_call(const cni_hcall *c, int *in, int *given, size_t *
   *ninputs = 0;
   for (int k = 0; k < c->nin && g; k++) {
     const cni_hval *x = &c->in[k];
-    cn_value number = x->dtype == CN_F64 ? cn_v_float(x->f) : x->dtype == CN_BOOL ? cn_v_bool(x->i != 0) : cn_v_int(x->i);
+    cn_value number = x->dtype == CN_F64    ? cn_v_float(x->f)
+                      : x->dtype == CN_BOOL ? cn_v_bool(x->i != 0)
+                                            : cn_v_int(x->i);
     in[k] = -1;
     if (!cni_hlo_there(x)) continue;
     if (x->number) in[k] = cn_graph_add_number(g, number);

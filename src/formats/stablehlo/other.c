@@ -19,7 +19,8 @@ static void fft(cni_hcall *c)
   int n = x.ndim - 1, complex = x.dtype == CN_F64 ? CN_C128 : CN_C64;
   bool inverse = cni_harg_int(c, 1) != 0;
   int64_t count = x.shape[n - 1], scaling = cni_harg_int(c, 2);
-  double factor = (inverse ? (double)count : 1) / (scaling == 1 ? sqrt((double)count) : scaling == 2 ? (double)count : 1);
+  double by = scaling == 1 ? sqrt((double)count) : scaling == 2 ? (double)count : 1;
+  double factor = (inverse ? (double)count : 1) / by;
   cn_text attrs = {0};
   z[0] = part(h, x, 0), z[1] = part(h, x, 1);
   cn_text_putf(&attrs, "fft_type = #stablehlo<fft_type %s>, fft_length = array<i64: %lld>", inverse ? "IFFT" : "FFT",
@@ -169,9 +170,11 @@ static void renorm(cni_hcall *c)
   norm = cni_hlo_reduce(h, p - p != 0 ? "maximum" : "add", norm, 2);
   if (p - p == 0 && p != 1)
     norm = CNI_HLO_EXPR(h, p == 2 ? "sqrt(a)" : "power(a, b)", wide.dtype, norm, cni_hlo_num(1 / p));
-  cni_hval none = cni_hlo_splat(h, cni_hlo_int(0), CN_I32, 1, &rows), one = cni_hlo_splat(h, cni_hlo_int(1), CN_I32, 1, &n);
+  cni_hval none = cni_hlo_splat(h, cni_hlo_int(0), CN_I32, 1, &rows),
+           one = cni_hlo_splat(h, cni_hlo_int(1), CN_I32, 1, &n);
   cni_hval named = cni_hlo_put(h, "maximum", none, 0, index, one);
-  cni_hval scale = CNI_HLO_EXPR(h, "(b != 0) & (a > c) ? c / (a + 1e-7) : 1", wide.dtype, norm, named, cni_hlo_num(most));
+  cni_hval scale =
+      CNI_HLO_EXPR(h, "(b != 0) & (a > c) ? c / (a + 1e-7) : 1", wide.dtype, norm, named, cni_hlo_num(most));
   wide = cni_hlo_binary(h, "multiply", wide, over_rows(h, scale, &wide));
   c->out[0] = cni_hlo_cast(h, wide, x.dtype);
 }

@@ -1,8 +1,9 @@
 /* pointwise.c: formulas' programs, step by step.
  *
- * Place in the flow: module.c calls this for every op that has a program; cn_graph_formula_at gives it as text, each step
- * is a primitive of formulas.def. Invariant: what is computed, and where it is rounded, is what the CPU's loops do: small
- * types are computed in float32 or int64, and stored as convert.h says. */
+ * Place in the flow: module.c calls this for every op that has a program; cn_graph_formula_at gives it as text, each
+ * step is a primitive of formulas.def. Invariant: what is computed, and where it is rounded, is what the CPU's loops
+ * do: small types are computed in float32 or int64, and stored as convert.h says. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -96,10 +97,7 @@ static cni_hval rounded(cni_hlo *h, cni_hval x, int dtype)
   char attrs[64];
   bool half = dtype == CN_F16;
   if (x.number) return cni_hlo_convert(h, cni_hlo_splat(h, x, dtype, 0, NULL), CN_F32);
-  cn_text t = {0};
-  cn_text_putf(&t, "exponent_bits = %d : i32, mantissa_bits = %d : i32", half ? 5 : 8, half ? 10 : 7);
-  strcpy(attrs, t.failed ? "" : t.s);
-  cn_text_free(&t);
+  snprintf(attrs, sizeof attrs, "exponent_bits = %d : i32, mantissa_bits = %d : i32", half ? 5 : 8, half ? 10 : 7);
   return cni_hlo_emit(h, "reduce_precision", attrs, x.dtype, x.ndim, x.shape, 1, &x);
 }
 
@@ -128,7 +126,8 @@ static void load_all(program *p, const cn_graph_formula *f)
     put(p, load(p, i, type, f));
     if (p->c->h->failed) return;
     if (!p->reg[i].number) continue;
-    p->reg[i] = type == CN_F32 || type == CN_F64 || p->reg[i].dtype != CN_F64 ? p->reg[i] : cni_hlo_int((int64_t)p->reg[i].f);
+    p->reg[i] =
+        type == CN_F32 || type == CN_F64 || p->reg[i].dtype != CN_F64 ? p->reg[i] : cni_hlo_int((int64_t)p->reg[i].f);
     if (p->typed) p->reg[i] = cni_hlo_splat(p->c->h, p->reg[i], type, p->ndim, p->shape);
   }
 }

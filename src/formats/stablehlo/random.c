@@ -48,13 +48,16 @@ static cni_hval draw(cni_hlo *h, cni_hval key, cni_hval offset, enum number kind
   for (int k = 0; k < ndim; k++) n *= shape[k];
   philox(h, key, offset, n ? (n + lanes - 1) / lanes : 1, w);
   for (int k = 0; k < 4; k++) lane[k] = w[k];
-  for (int k = 0; k < 2 && lanes == 2; k++) lane[k] = CNI_HLO_EXPR(h, "u64(b) << 32 | u64(a)", CN_U64, w[2 * k], w[2 * k + 1]);
+  for (int k = 0; k < 2 && lanes == 2; k++)
+    lane[k] = CNI_HLO_EXPR(h, "u64(b) << 32 | u64(a)", CN_U64, w[2 * k], w[2 * k + 1]);
   for (int k = 0; k < 4 && kind == UNIT_F32; k++)
-    lane[k] = CNI_HLO_EXPR(h, "f32(a >> b) * c", CN_F32, lane[k], cni_hlo_int(32 - bits), cni_hlo_num(1.0 / (1 << bits)));
+    lane[k] =
+        CNI_HLO_EXPR(h, "f32(a >> b) * c", CN_F32, lane[k], cni_hlo_int(32 - bits), cni_hlo_num(1.0 / (1 << bits)));
   for (int k = 0; k < 2 && kind == UNIT_F64; k++)
     lane[k] = CNI_HLO_EXPR(h, "f64(a >> 11) * 1.1102230246251565e-16", CN_F64, lane[k]);
   for (int k = 0; k < 4 && kind == NORMAL_F32; k += 2) {
-    cni_hval r = CNI_HLO_EXPR(h, "sqrt(-2 * log(f32(a >> 1) * 4.656612873077393e-10 + 2.3283064365386963e-10))", CN_F32, w[k]);
+    cni_hval r =
+        CNI_HLO_EXPR(h, "sqrt(-2 * log(f32(a >> 1) * 4.656612873077393e-10 + 2.3283064365386963e-10))", CN_F32, w[k]);
     cni_hval angle = CNI_HLO_EXPR(h, "6.28318530717958648 * (f32(a >> 8) * 5.9604644775390625e-08)", CN_F32, w[k + 1]);
     lane[k] = CNI_HLO_EXPR(h, "a * cos(b)", CN_F32, r, angle);
     lane[k + 1] = CNI_HLO_EXPR(h, "a * sin(b)", CN_F32, r, angle);
@@ -200,7 +203,8 @@ static void multinomial(cni_hcall *c)
     cni_hval part = replace ? u : cni_hlo_slice_dim(h, u, n - 1, s, s + 1, 1);
     cni_hval total = cni_hlo_slice_dim(h, sums, n - 1, categories - 1, categories, 1);
     cni_hval at = cni_hlo_binary(h, "multiply", part, cni_hlo_expand(h, total, n, part.shape));
-    cni_hval wide = cni_hlo_insert_dim(h, at, n, categories), line = cni_hlo_insert_dim(h, sums, n - 1, part.shape[n - 1]);
+    cni_hval wide = cni_hlo_insert_dim(h, at, n, categories),
+             line = cni_hlo_insert_dim(h, sums, n - 1, part.shape[n - 1]);
     cni_hval below = cni_hlo_convert(h, cni_hlo_compare(h, "LE", line, wide), CN_I64);
     cni_hval k = cni_hlo_reduce(h, "add", below, 1u << n);
     k = CNI_HLO_EXPR(h, "min(a, b)", CN_I64, k, cni_hlo_int(categories - 1));

@@ -88,7 +88,8 @@ static void running_best(cni_hcall *c)
   bool most = c->text[1] == 'a';
   x = cni_hlo_cast(h, x, type);
   cni_hval best = cni_hlo_scan(h, most ? "max(a, b)" : "min(a, b)", cni_hlo_extreme(h, type, most), x, dim);
-  cni_hval i = x.ndim ? cni_hlo_iota(h, CN_I64, x.ndim, x.shape, dim) : cni_hlo_splat(h, cni_hlo_int(0), CN_I64, 0, NULL);
+  cni_hval i =
+      x.ndim ? cni_hlo_iota(h, CN_I64, x.ndim, x.shape, dim) : cni_hlo_splat(h, cni_hlo_int(0), CN_I64, 0, NULL);
   cni_hval at = CNI_HLO_EXPR(h, "(a == b) | (a != a) ? c : 0", CN_I64, x, best, i);
   c->out[1] = cni_hlo_scan(h, "max(a, b)", cni_hlo_int(0), at, dim);
   c->out[0] = cni_hlo_cast(h, best, c->out[0].dtype);

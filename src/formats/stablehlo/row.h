@@ -1,7 +1,7 @@
 /* row.h: the table: how each op that is written directly becomes operations.
  *
- * Place in the flow: module.c finds a node's op here by its name; what has no row and no formula is taken apart into what
- * it is made of. Families are files; families.def names them. Invariant: a row looks at the node and its operands'
+ * Place in the flow: module.c finds a node's op here by its name; what has no row and no formula is taken apart into
+ * what it is made of. Families are files; families.def names them. Invariant: a row looks at the node and its operands'
  * types alone, and gives each result the type that the graph says. */
 #ifndef CNI_STABLEHLO_ROW_H
 #define CNI_STABLEHLO_ROW_H

@@ -16,11 +16,12 @@ cni_hval cni_hlo_put_along(cni_hlo *h, const char *op, cni_hval x, int dim, cni_
 
 /* ---- loops (loop.c) ---- */
 enum { CNI_HLO_CARRIED = 32 };
-/* Carries n values, at most CNI_HLO_CARRIED, through `count` steps; body replaces them by the next ones, of the same types. step: int32. */
+/* Carries n values, at most CNI_HLO_CARRIED, through `count` steps; body replaces them by the next ones, of the same
+ * types. step: int32. */
 typedef void (*cni_hbody)(cni_hlo *h, cni_hval step, cni_hval *carried, void *payload);
 void cni_hlo_loop(cni_hlo *h, int64_t count, int n, cni_hval *carried, cni_hbody body, void *payload);
-/* An operation with regions: open gives its results, whose types are in out, their ids; then for each region a block, what
- * it computes and return, with "  }, {\n" between two of them; close. */
+/* An operation with regions: open gives its results, whose types are in out, their ids; then for each region a block,
+ * what it computes and return, with "  }, {\n" between two of them; close. */
 void cni_hlo_open(cni_hlo *h, const char *op, int nout, cni_hval *out, int nin, const cni_hval *in);
 void cni_hlo_block(cni_hlo *h, int n, const cni_hval *like, cni_hval *arguments);
 void cni_hlo_return(cni_hlo *h, int n, const cni_hval *v);

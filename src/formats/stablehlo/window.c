@@ -187,7 +187,8 @@ static void avg_pool(cni_hcall *c)
   give(c, 0, cni_hlo_binary(h, "divide", sum, cni_hlo_expand(h, n, 4, sum.shape)));
 }
 
-/* avg_pool2d_backward(grad, input_size, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override) */
+/* avg_pool2d_backward(grad, input_size, kernel_size, stride, padding, ceil_mode, count_include_pad,
+ * divisor_override) */
 static void avg_pool_backward(cni_hcall *c)
 {
   cni_hlo *h = c->h;
@@ -209,8 +210,8 @@ static void avg_pool_backward(cni_hcall *c)
 /* ---- what is linear along a dim ---- */
 
 /* The op of this call with other arguments, of an identity of n rows in this shape: the rows of its matrix (n, m). */
-static cni_hval matrix_of(cni_hcall *c, const char *op, const cn_value *args, int64_t n, int64_t m, const int64_t *shape,
-                          int ndim, int dtype)
+static cni_hval matrix_of(cni_hcall *c, const char *op, const cn_value *args, int64_t n, int64_t m,
+                          const int64_t *shape, int ndim, int dtype)
 {
   cni_hval v = {.id = -1};
   cn_value given[CN_MAX_ARGS];

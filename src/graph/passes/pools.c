@@ -14,7 +14,8 @@ static int drop_places(cn_graph *g, int node)
   const cni_gnode *n = &g->nodes[node];
   int values = n->out[0], made;
   size_t room = 1;
-  if (n->syms.n || !is_small_float(g->values[values].dtype) || cn_graph_users(NULL, g, n->out[1]) > 0 || cn_err()) return cn_err();
+  if (n->syms.n || !is_small_float(g->values[values].dtype) || cn_graph_users(NULL, g, n->out[1]) > 0 || cn_err())
+    return cn_err();
   if (!cni_has_kernels(cni_ops[CNI_OP_max_pool2d_values], g->values[values].device)) return 0;
   int status = cn_graph_at(g, node, n->scope);
   if (!status)

@@ -153,8 +153,8 @@ static bool is_dots(const cni_gemm *g)
   return g->a_col == 1 && g->b_row == 1 && (g->n == 1 || (g->n <= FEW && g->k >= LONG));
 }
 
-/* Are rows of B best read in long runs? Always by one row of A; where B does not stay in the caches by two, and by a few
- * more where each of its rows lies on pages of its own, of which tiles would want a line each. */
+/* Are rows of B best read in long runs? Always by one row of A; where B does not stay in the caches by two, and by a
+ * few more where each of its rows lies on pages of its own, of which tiles would want a line each. */
 static bool is_few_rows(const cni_gemm *g, size_t size)
 {
   enum { CACHED = 256 << 10, PAGES = 2 * 4096 };
