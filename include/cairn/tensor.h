@@ -64,6 +64,10 @@ CN_API int cn_shared_fd(const cn_tensor *t); /* the descriptor of that memory, b
  * counts elements, strides NULL: contiguous. */
 CN_API cn_tensor *cn_from_shared(int fd, int64_t offset, const int64_t *shape, const int64_t *strides, size_t ndim,
                                  cn_dtype dtype);
+/* The same for what was handed over rather than shared: no descriptor stays open, and cn_is_shared is false. */
+CN_API cn_tensor *cn_take_shared(int fd, int64_t offset, const int64_t *shape, const int64_t *strides, size_t ndim,
+                                 cn_dtype dtype);
+CN_API cn_tensor *cn_zeros_shared(const int64_t *shape, size_t ndim, cn_dtype dtype); /* in such memory at once */
 
 /* ---- looking into a tensor; all safe on NULL ---- */
 CN_API cn_dtype cn_dtype_of(const cn_tensor *t);
@@ -78,7 +82,7 @@ CN_API bool cn_is_contiguous(const cn_tensor *t);
 CN_API bool cn_is_channels_last(const cn_tensor *t); /* 4-D NHWC or 5-D NDHWC memory order */
 CN_API bool cn_is_view(const cn_tensor *t);
 CN_API bool cn_is_pinned(const cn_tensor *t); /* in memory of cn_pin_memory */
-CN_API bool cn_is_shared(const cn_tensor *t); /* in memory of cn_share_memory or cn_from_shared */
+CN_API bool cn_is_shared(const cn_tensor *t); /* in memory that cn_shared_fd has a descriptor of */
 CN_API uint64_t cn_tensor_version(const cn_tensor *t); /* writes to its memory so far */
 CN_API size_t cn_tensor_nbytes(const cn_tensor *t);
 

@@ -32,9 +32,10 @@ typedef struct cni_os_shared {
   size_t size;
   int fd;
 } cni_os_shared;
-/* Both return NULL, or what the system says against it (a text that stays). open makes a descriptor of its own. */
+/* Both return NULL, or what the system says against it (a text that stays). open makes a descriptor of its own, or
+ * with keep false none (fd -1). */
 const char *cni_os_shared_new(cni_os_shared *s, size_t size);
-const char *cni_os_shared_open(cni_os_shared *s, int fd);
+const char *cni_os_shared_open(cni_os_shared *s, int fd, bool keep);
 void cni_os_shared_close(cni_os_shared *s);
 
 void *cni_os_library(const char *name);              /* opens a shared library; NULL when absent */

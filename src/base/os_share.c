@@ -52,7 +52,7 @@ const char *cni_os_shared_new(cni_os_shared *s, size_t size)
   return map(s, fd, size);
 }
 
-const char *cni_os_shared_open(cni_os_shared *s, int fd)
+const char *cni_os_shared_open(cni_os_shared *s, int fd, bool keep)
 {
   struct stat info;
   int own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
@@ -62,11 +62,15 @@ const char *cni_os_shared_open(cni_os_shared *s, int fd)
     close(own);
     return strerror(failed);
   }
-  return map(s, own, (size_t)info.st_size);
+  const char *why = map(s, own, (size_t)info.st_size);
+  if (why || keep) return why;
+  close(own);
+  s->fd = -1;
+  return NULL;
 }
 
 void cni_os_shared_close(cni_os_shared *s)
 {
   munmap(s->memory, s->size);
-  close(s->fd);
+  if (s->fd >= 0) close(s->fd);
 }

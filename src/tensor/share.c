@@ -16,14 +16,19 @@ static void unmap(void *payload)
   cni_free(s, sizeof *s);
 }
 
-static cni_os_shared *shared_of(const cni_storage *s) { return s->free_payload == unmap ? s->payload : NULL; }
+static cni_os_shared *shared_of(const cni_storage *s)
+{
+  cni_os_shared *found = s->free_payload == unmap ? s->payload : NULL;
+  return found && found->fd >= 0 ? found : NULL;
+}
 
-/* Fresh memory of so many bytes, or with 0 what is behind the descriptor. NULL with the error set. */
-static cni_os_shared *map_new(const char *who, int fd, size_t size)
+/* Fresh memory of so many bytes, or with 0 what is behind the descriptor, which is kept or not. NULL with the error
+ * set. */
+static cni_os_shared *map_new(const char *who, int fd, bool keep, size_t size)
 {
   cni_os_shared *s = cni_alloc(sizeof *s);
   if (!s) return NULL;
-  const char *why = size ? cni_os_shared_new(s, size) : cni_os_shared_open(s, fd);
+  const char *why = size ? cni_os_shared_new(s, size) : cni_os_shared_open(s, fd, keep);
   if (!why) return s;
   cni_free(s, sizeof *s);
   cni_fail(CN_ERR_IO, "%s: no shared memory: %s", who, why);
@@ -70,7 +75,7 @@ int cn_share_memory(cn_tensor *t)
   const char *why = why_not(t);
   if (why) return cni_fail(CN_ERR_UNSUPPORTED, "share_memory: %s", why);
   if (cni_storage_settle(t->storage)) return cn_err();
-  cni_os_shared *s = map_new("share_memory", -1, t->storage->size ? t->storage->size : 1);
+  cni_os_shared *s = map_new("share_memory", -1, true, t->storage->size ? t->storage->size : 1);
   if (!s) return cn_err();
   move(t, s);
   return CN_OK;
@@ -92,30 +97,65 @@ static bool within(size_t size, int64_t offset, int64_t elem, int ndim, const in
          !__builtin_mul_overflow(reach, elem, &bytes) && (uint64_t)bytes <= size;
 }
 
+/* A tensor over memory that is mapped; s is taken over, also when it fails. */
+static cn_tensor *tensor_over(cni_os_shared *s, int64_t offset, cn_dtype dtype, int ndim, const int64_t *shape,
+                              const int64_t *strides)
+{
+  cni_storage *storage = cni_storage_borrow(CN_CPU, s->memory, s->size, unmap, s);
+  if (storage) return cni_scope_add(cni_tensor_over(storage, offset, (int)dtype, ndim, shape, strides));
+  unmap(s);
+  return NULL;
+}
+
+/* Checks a shape and writes the strides of contiguous elements; returns their size in bytes, 0 with the error set. */
+static size_t describe(const char *who, int64_t *packed, const int64_t *shape, size_t ndim, cn_dtype dtype)
+{
+  int64_t numel;
+  size_t elem = cn_dtype_size(dtype);
+  if (!elem || ndim > CN_MAX_DIMS) {
+    cni_fail(elem ? CN_ERR_SHAPE : CN_ERR_DTYPE, "%s: no such type (%d), or too many dimensions (%zu)", who,
+             (int)dtype, ndim);
+    return 0;
+  }
+  if (cni_shape_check(who, (int)ndim, shape, elem, &numel)) return 0;
+  cni_contiguous_strides((int)ndim, shape, packed);
+  return elem;
+}
+
+static cn_tensor *from_fd(const char *who, bool keep, int fd, int64_t offset, const int64_t *shape,
+                          const int64_t *strides, size_t ndim, cn_dtype dtype)
+{
+  int64_t packed[CN_MAX_DIMS];
+  size_t elem = cn_err() ? 0 : describe(who, packed, shape, ndim, dtype);
+  if (!elem) return NULL;
+  if (!strides) strides = packed;
+  cni_os_shared *s = map_new(who, fd, keep, 0);
+  if (!s) return NULL;
+  if (within(s->size, offset, (int64_t)elem, (int)ndim, shape, strides))
+    return tensor_over(s, offset, dtype, (int)ndim, shape, strides);
+  cni_fail(CN_ERR_VALUE, "%s: the tensor reaches beyond the %zu bytes that are shared", who, s->size);
+  unmap(s);
+  return NULL;
+}
+
 cn_tensor *cn_from_shared(int fd, int64_t offset, const int64_t *shape, const int64_t *strides, size_t ndim,
                           cn_dtype dtype)
 {
-  int64_t numel, elem = (int64_t)cn_dtype_size(dtype), packed[CN_MAX_DIMS];
-  if (cn_err()) return NULL;
-  if (!elem || ndim > CN_MAX_DIMS) {
-    cni_fail(elem ? CN_ERR_SHAPE : CN_ERR_DTYPE, "from_shared: no such type (%d), or too many dimensions (%zu)",
-             (int)dtype, ndim);
-    return NULL;
-  }
-  if (cni_shape_check("from_shared", (int)ndim, shape, (size_t)elem, &numel)) return NULL;
-  if (!strides) {
-    cni_contiguous_strides((int)ndim, shape, packed);
-    strides = packed;
-  }
-  cni_os_shared *s = map_new("from_shared", fd, 0);
-  if (!s) return NULL;
-  cni_storage *storage = NULL;
-  if (!within(s->size, offset, elem, (int)ndim, shape, strides))
-    cni_fail(CN_ERR_VALUE, "from_shared: the tensor reaches beyond the %zu bytes that are shared", s->size);
-  else storage = cni_storage_borrow(CN_CPU, s->memory, s->size, unmap, s);
-  if (!storage) {
-    unmap(s);
-    return NULL;
-  }
-  return cni_scope_add(cni_tensor_over(storage, offset, (int)dtype, (int)ndim, shape, strides));
+  return from_fd("from_shared", true, fd, offset, shape, strides, ndim, dtype);
+}
+
+cn_tensor *cn_take_shared(int fd, int64_t offset, const int64_t *shape, const int64_t *strides, size_t ndim,
+                          cn_dtype dtype)
+{
+  return from_fd("take_shared", false, fd, offset, shape, strides, ndim, dtype);
+}
+
+cn_tensor *cn_zeros_shared(const int64_t *shape, size_t ndim, cn_dtype dtype)
+{
+  int64_t packed[CN_MAX_DIMS];
+  size_t size = cn_err() ? 0 : describe("zeros_shared", packed, shape, ndim, dtype);
+  if (!size) return NULL;
+  for (size_t i = 0; i < ndim; i++) size *= (size_t)shape[i];
+  cni_os_shared *s = map_new("zeros_shared", -1, true, size ? size : 1);
+  return s ? tensor_over(s, 0, dtype, (int)ndim, shape, packed) : NULL;
 }

@@ -65,6 +65,33 @@ static void another_maps_it(void **state)
   assert_non_null(strstr(cn_err_message(), "beyond"));
 }
 
+/* In shared memory from the start; another takes it over, and can no longer pass it on. */
+static void one_hands_it_over(void **state)
+{
+  (void)state;
+  const int64_t shape[] = {3, 4}, part[] = {4, 2}, strides[] = {1, 8}, none[] = {0, 2};
+  cn_tensor *t = cn_zeros_shared(shape, 2, CN_I32);
+  assert_true(cn_is_shared(t));
+  assert_true(cn_item(cn_sum(t)) == 0.0);
+  cn_tensor *taken = cn_take_shared(cn_shared_fd(t), 0, part, strides, 2, CN_I32);
+  assert_non_null(taken);
+  assert_false(cn_is_shared(taken));
+  assert_int_equal(cn_shared_fd(taken), -1);
+  cn_add_(taken, cn_int(1));
+  assert_true(cn_item(cn_sum(t)) == 8.0);
+  assert_int_equal(cn_share_memory(taken), CN_OK); /* into memory of its own */
+  assert_true(cn_is_shared(taken));
+  cn_add_(taken, cn_int(1));
+  assert_true(cn_item(cn_sum(taken)) == 16.0 && cn_item(cn_sum(t)) == 8.0);
+  cn_tensor *empty = cn_zeros_shared(none, 2, CN_F64);
+  assert_int_equal(cn_numel(cn_take_shared(cn_shared_fd(empty), 0, none, NULL, 2, CN_F64)), 0);
+  assert_null(cn_take_shared(cn_shared_fd(t), 1, shape, NULL, 2, CN_I32));
+  assert_non_null(strstr(cn_err_message(), "take_shared: the tensor reaches beyond"));
+  cn_err_clear();
+  assert_null(cn_zeros_shared((int64_t[]){-1}, 1, CN_F32));
+  assert_int_equal(cn_err(), CN_ERR_SHAPE);
+}
+
 static void refuses(void **state)
 {
   (void)state;
@@ -98,6 +125,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(parent_sees_child, begin, end),
     cmocka_unit_test_setup_teardown(another_maps_it, begin, end),
+    cmocka_unit_test_setup_teardown(one_hands_it_over, begin, end),
     cmocka_unit_test_setup_teardown(refuses, begin, end),
     cmocka_unit_test_setup_teardown(trains, begin, end),
   };

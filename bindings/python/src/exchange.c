@@ -335,20 +335,47 @@ static PyObject *py_from_dlpack(PyObject *module, PyObject *const *args, Py_ssiz
   return t ? cnpy_wrap(t) : NULL;
 }
 
-/* _from_shared(fd, offset, shape, strides, dtype): a tensor over memory that another process shares. */
-static PyObject *from_shared(PyObject *Py_UNUSED(module), PyObject *args)
+typedef cn_tensor *(*over_fn)(int fd, int64_t offset, const int64_t *shape, const int64_t *strides, size_t ndim,
+                              cn_dtype dtype);
+
+/* (fd, offset, shape, strides, dtype): a tensor over memory that another process shares, or hands over. */
+static PyObject *over_descriptor(PyObject *args, over_fn over)
 {
   int fd;
   long long offset;
   PyObject *sizes, *steps, *type;
   int64_t shape[CN_MAX_DIMS], strides[CN_MAX_DIMS];
   cn_dtype dtype;
-  if (!PyArg_ParseTuple(args, "iLOOO:_from_shared", &fd, &offset, &sizes, &steps, &type)) return NULL;
+  if (!PyArg_ParseTuple(args, "iLOOO", &fd, &offset, &sizes, &steps, &type)) return NULL;
   int ndim = cnpy_to_ints(sizes, shape, CN_MAX_DIMS), nsteps = cnpy_to_ints(steps, strides, CN_MAX_DIMS);
   if (ndim < 0 || nsteps < 0 || cnpy_to_dtype(type, &dtype)) return NULL;
   if (ndim != nsteps) return cnpy_fail(PyExc_ValueError, "_from_shared: %d sizes and %d strides", ndim, nsteps);
   cn_scope *scope = cn_scope_begin();
-  cn_tensor *t = cnpy_take(scope, cn_from_shared(fd, offset, shape, strides, (size_t)ndim, dtype));
+  cn_tensor *t = cnpy_take(scope, over(fd, offset, shape, strides, (size_t)ndim, dtype));
+  return t ? cnpy_wrap(t) : NULL;
+}
+
+static PyObject *from_shared(PyObject *Py_UNUSED(module), PyObject *args)
+{
+  return over_descriptor(args, cn_from_shared);
+}
+
+static PyObject *take_shared(PyObject *Py_UNUSED(module), PyObject *args)
+{
+  return over_descriptor(args, cn_take_shared);
+}
+
+/* _zeros_shared(shape, dtype) */
+static PyObject *zeros_shared(PyObject *Py_UNUSED(module), PyObject *args)
+{
+  PyObject *sizes, *type;
+  int64_t shape[CN_MAX_DIMS];
+  cn_dtype dtype;
+  if (!PyArg_ParseTuple(args, "OO", &sizes, &type)) return NULL;
+  int ndim = cnpy_to_ints(sizes, shape, CN_MAX_DIMS);
+  if (ndim < 0 || cnpy_to_dtype(type, &dtype)) return NULL;
+  cn_scope *scope = cn_scope_begin();
+  cn_tensor *t = cnpy_take(scope, cn_zeros_shared(shape, (size_t)ndim, dtype));
   return t ? cnpy_wrap(t) : NULL;
 }
 
@@ -368,6 +395,8 @@ PyMethodDef cnpy_exchange_functions[] = {
   {"_to_bytes", cnpy_to_bytes, METH_O, NULL},
   {"_from_bytes", FAST_PLAIN(cnpy_from_bytes), NULL},
   {"_from_shared", from_shared, METH_VARARGS, NULL},
+  {"_take_shared", take_shared, METH_VARARGS, NULL},
+  {"_zeros_shared", zeros_shared, METH_VARARGS, NULL},
   {NULL, NULL, 0, NULL},
 };
 PyMethodDef cnpy_exchange_methods[] = {
