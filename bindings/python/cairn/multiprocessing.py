@@ -1,14 +1,22 @@
 """cairn.multiprocessing: Python's multiprocessing, under the name that torch's programs import.
 
-Place in the flow: loaded when a program names it, or shares a tensor. A tensor in shared memory (Tensor.share_memory_,
-Module.share_memory) stays the same memory in every process that it is sent to or that is forked: what one writes, all
-have. Others are copied (pickled): what a child writes into such a one is not seen by its parent. A child that was
-forked has cairn with one thread; "spawn" starts it afresh.
+Place in the flow: loaded when a program names it, shares a tensor, or has a DataLoader with processes. A tensor that is
+sent to another process is moved into shared memory, and is the same memory there: what one writes, all have. A tensor
+in whose memory others lie (views) cannot be moved: it arrives as a copy, unless it was shared before they were made
+(Tensor.share_memory_, Module.share_memory). Children that are forked have shared tensors as such and others as they
+were then; "spawn" starts afresh.
+
+Invariant: a tensor is moved only in the thread that sends it: the main thread, or one in Queue.put. Others, in which
+Python's own queues pickle, may run beside an op on it, so that they copy.
 """
 from __future__ import annotations
 
 import multiprocessing as _python
+import multiprocessing.context as _contexts
+import multiprocessing.queues as _queues
 import os
+import pickle
+import threading
 from multiprocessing import *  # noqa: F401,F403
 from multiprocessing.reduction import DupFd, ForkingPickler
 from typing import Any, Callable
@@ -17,6 +25,7 @@ from . import _C
 from ._arguments import note_once
 from ._pickle import _finish
 from ._tensor import Tensor
+from .nn.parameter import Parameter
 
 __all__ = [*_python.__all__, "ProcessExitedException", "ProcessRaisedException", "SpawnContext",
            "get_all_sharing_strategies", "get_sharing_strategy", "set_sharing_strategy", "spawn", "start_processes"]
@@ -51,7 +60,10 @@ def set_sharing_strategy(new_strategy: str) -> None:
 def _attach(cls: type[Tensor], fd: Any, offset: int, shape: tuple[int, ...], stride: tuple[int, ...], dtype: str,
             requires_grad: bool, state: dict[str, Any] | None) -> Tensor:
     """The tensor that _reduce_shared sent, over the same memory."""
-    descriptor = fd.detach()
+    try:
+        descriptor = fd.detach()
+    except (ConnectionError, FileNotFoundError, EOFError) as error:
+        raise RuntimeError("the process that sent a tensor has ended before it was received: it has to wait") from error
     try:
         t = _C._from_shared(descriptor, offset, shape, stride, getattr(_C, dtype))
     finally:
@@ -60,21 +72,110 @@ def _attach(cls: type[Tensor], fd: Any, offset: int, shape: tuple[int, ...], str
     return _finish(cls, t, requires_grad, state)
 
 
+class _Sending(threading.local):
+    here = False  # is this thread in Queue.put?
+
+
+_sending = _Sending()
+
+
+def _shared(t: Tensor) -> Tensor:
+    """t in shared memory: itself, moved where that can be, or else a copy."""
+    if t.is_shared():
+        return t
+    if _sending.here or threading.current_thread() is threading.main_thread():
+        try:
+            return t.share_memory_()
+        except RuntimeError:  # other tensors lie in its memory
+            pass
+    made = _C._zeros_shared(tuple(t.shape), t.dtype)
+    made.copy_(t.detach())
+    return made
+
+
 def _reduce_shared(t: Tensor) -> Any:
-    """How multiprocessing sends a tensor: shared memory by its descriptor, other tensors as pickle has them."""
-    if not t.is_shared():
-        return t.__reduce_ex__(4)
+    """How multiprocessing sends a tensor: as shared memory, by its descriptor; from a device as pickle has it."""
     if t.requires_grad and not t.is_leaf:
         raise RuntimeError("only leaves can be sent to another process, because a history cannot: detach() the tensor")
-    state = getattr(t, "__dict__", None) or None
-    return _attach, (type(t), DupFd(t._shared_fd()), t.storage_offset(), tuple(t.shape), t.stride(),
+    if not t.is_cpu:
+        return t.__reduce_ex__(4)
+    state, there = getattr(t, "__dict__", None) or None, _shared(t)
+    popen = _contexts.get_spawning_popen()
+    if popen is not None:  # it takes the descriptor only when the child starts
+        popen.__dict__.setdefault("_tensors", []).append(there)
+    return _attach, (type(t), DupFd(there._shared_fd()), there.storage_offset(), tuple(there.shape), there.stride(),
                      str(t.dtype)[6:], t.requires_grad, state)
 
 
 def share_between_processes(cls: type[Tensor]) -> None:
-    """From now on multiprocessing sends tensors of this class, where they are shared, as shared memory."""
+    """From now on multiprocessing sends tensors of this class as shared memory."""
     ForkingPickler.register(cls, _reduce_shared)
-    ForkingPickler.register(Tensor, _reduce_shared)  # Parameters are sent as their data
+
+
+share_between_processes(Tensor)
+share_between_processes(Parameter)
+
+
+class _Pickled:
+    """An object that was pickled when it was put."""
+
+    def __init__(self, obj: Any) -> None:
+        _sending.here = True
+        try:
+            self.data = bytes(ForkingPickler.dumps(obj))
+        finally:
+            _sending.here = False
+
+    def __reduce__(self) -> Any:
+        return pickle.loads, (self.data,)
+
+
+class _Put:
+    """For queues: what is put is pickled at once, so that it may be changed afterwards, but for its tensors."""
+
+    def put(self, obj: Any, block: bool = True, timeout: float | None = None) -> None:
+        super().put(_Pickled(obj), block, timeout)  # type: ignore[misc]
+
+
+class _Queue(_Put, _queues.Queue):  # type: ignore[type-arg]
+    pass
+
+
+class _JoinableQueue(_Put, _queues.JoinableQueue):  # type: ignore[type-arg]
+    pass
+
+
+class _Queues:
+    """For contexts: their queues move tensors into shared memory."""
+
+    def Queue(self, maxsize: int = 0) -> Any:
+        return _Queue(maxsize, ctx=self)
+
+    def JoinableQueue(self, maxsize: int = 0) -> Any:
+        return _JoinableQueue(maxsize, ctx=self)
+
+
+_made: dict[str, Any] = {}
+
+
+def get_context(method: str | None = None) -> Any:  # type: ignore[no-redef]
+    """multiprocessing.get_context; tensors in its queues are moved into shared memory."""
+    theirs = _python.get_context(method)
+    name = theirs.get_start_method()
+    if name not in _made:
+        kind = type(_python.get_context(name))
+        _made[name] = type(kind.__name__, (_Queues, kind), {})()
+    return _made[name]
+
+
+def Queue(maxsize: int = 0) -> Any:  # type: ignore[no-redef]
+    """A queue between processes. Tensors in it are moved into shared memory, not copied."""
+    return get_context().Queue(maxsize)
+
+
+def JoinableQueue(maxsize: int = 0) -> Any:  # type: ignore[no-redef]
+    """A Queue that knows when what was put has been dealt with."""
+    return get_context().JoinableQueue(maxsize)
 
 
 def _run(function: Callable[..., Any], index: int, args: tuple[Any, ...], errors: Any) -> None:
@@ -129,7 +230,7 @@ class SpawnContext:
 def start_processes(fn: Callable[..., Any], args: tuple[Any, ...] = (), nprocs: int = 1, join: bool = True,
                     daemon: bool = False, start_method: str = "spawn") -> SpawnContext | None:
     """fn(i, *args) in nprocs processes, i from 0 on; waits for them unless join is False."""
-    made = _python.get_context(start_method)
+    made = get_context(start_method)
     errors = made.Queue()
     processes: list[Any] = []
     for i in range(nprocs):
