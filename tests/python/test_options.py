@@ -441,7 +441,6 @@ class Loaders(Case):
 
     def test_places(self):
         data = list(range(3))
-        self.warns(lambda: cairn.utils.data.DataLoader(data, num_workers=1, multiprocessing_context="fork"), "threads")
         self.warns(lambda: cairn.utils.data.DataLoader(data, in_order=False), "in_order")
         with self.assertRaises(ValueError):
             cairn.utils.data.DataLoader(data, pin_memory_device="cpu")

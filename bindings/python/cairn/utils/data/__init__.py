@@ -1,8 +1,9 @@
 """Data sets, samplers and the loader that puts batches together, with torch.utils.data's names.
 
-Workers are threads of this process, not processes: nothing is pickled or copied, and they end with the loop. Data sets
-of the library (cairn.datasets, TensorDataset, and parts and sums of them) are run by the library's own threads,
-without Python. What a loader yields depends on its seed and never on the number of workers.
+Workers are threads of this process: nothing is pickled or copied, and they end with the loop. Data sets of the library
+(cairn.datasets, TensorDataset, and parts and sums of them) are run by the library's own threads, without Python. With a
+multiprocessing_context workers are processes. What a loader yields depends on its seed, never on number and kind of
+its workers.
 """
 from ._collate import default_collate, default_convert
 from ._workers import WorkerInfo, get_worker_info

@@ -1,8 +1,9 @@
-"""The threads of a loader: they make numbered batches ahead, and the consumer gets them in order.
+"""What a loader's workers have in common, be they threads (_threads.py) or processes (_processes.py): how batches are
+made, and how numbered tasks go out and results come back in order.
 
-A thread knows the pool and never the iterator, so that leaving a loop frees the iterator, which stops the pool. Each
-batch has random numbers of its own, counted from the epoch's seed and the batch's number: whichever thread makes it,
-and whether there are threads at all, it is the same.
+A worker knows the pool and never the iterator, so that leaving a loop frees the iterator, which stops the pool. Each
+batch has random numbers of its own, counted from the epoch's seed and the batch's number: whichever worker makes it,
+and whether there are workers at all, it is the same.
 """
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ import atexit
 import collections
 import copy
 import itertools
+import os
 import threading
 import time
 import traceback
@@ -23,7 +25,7 @@ from .dataset import Subset, TensorDataset
 __all__ = ["WorkerInfo", "get_worker_info", "Fetcher", "Pool", "OVER"]
 
 OVER = object()  # what a stream that has ended returns instead of a batch
-_JOIN = 5.0      # seconds to wait for a thread that is busy with a sample when the loop was left
+JOIN = 5.0       # seconds to wait for a worker that is busy with a sample when the loop was left
 
 
 class WorkerInfo:
@@ -40,16 +42,18 @@ class WorkerInfo:
                                                                            self.dataset)
 
 
-class _Here(threading.local):
+class Here(threading.local):
+    """What this thread is; a process that is a worker sets it for all its threads, in the class."""
+
     info: WorkerInfo | None = None
 
 
-_here = _Here()
+here = Here()
 
 
 def get_worker_info() -> WorkerInfo | None:
     """In a worker: which one it is. None elsewhere."""
-    return _here.info
+    return here.info
 
 
 class Fetcher:
@@ -119,132 +123,117 @@ def whole_batches(dataset: Any, default: bool) -> bool:
     return default and type(dataset) is TensorDataset
 
 
-def named(error: BaseException, worker: int | None, sample: Any) -> BaseException:
-    """The exception with the number of the sample in it: as a note, and from a worker in the text of a new one of the
-    same class, which holds the worker's traceback."""
-    where = "" if sample is None else " at sample %s" % (sample,)
-    if worker is None:
-        if sample is not None:
-            error.add_note("DataLoader: raised%s of the data set" % where)
-        return error
-    text = "Caught %s in DataLoader worker thread %d%s.\nOriginal %s" % (
-        type(error).__name__, worker, where, "".join(traceback.format_exception(error)))
+class _Text(str):
+    """A KeyError shows its text as repr does: this one with the lines that it has."""
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def named(error: BaseException, sample: Any) -> BaseException:
+    """The exception with the number of the sample in it, as a note."""
+    if sample is not None:
+        error.add_note("DataLoader: raised at sample %s of the data set" % (sample,))
+    return error
+
+
+def caught(error: BaseException, worker: str, sample: Any) -> tuple[type, str]:
+    """What is told of an exception in a worker: its class, and a text with the worker's traceback."""
+    kind: type = type(error)
     if not isinstance(error, Exception) or isinstance(error, StopIteration):  # they would end loop or program
-        return RuntimeError(text)
+        kind = RuntimeError
+    return kind, "Caught %s in DataLoader worker %s%s.\nOriginal %s" % (
+        type(error).__name__, worker, "" if sample is None else " at sample %s" % (sample,),
+        "".join(traceback.format_exception(error)))
+
+
+def again(kind: type, text: str) -> BaseException:
+    """A new exception of that class with that text."""
     try:
-        return type(error)(text)
+        error: BaseException = kind(_Text(text) if kind is KeyError else text)
+        return error
     except Exception:  # a class that wants other arguments
         return RuntimeError(text)
 
 
+def make(fetcher: Fetcher, worker: str, seed: int, number: int, indices: Any,
+         failure: BaseException | None) -> tuple[bool, Any]:
+    """In a worker: True and the batch, or False and what was caught."""
+    try:
+        if failure is not None:
+            raise failure
+        _C._rng_swap(seed % 2 ** 64, number << 32)
+        return True, fetcher(indices)
+    except BaseException as error:  # whatever ends a worker must not leave the consumer waiting
+        return False, caught(error, worker, fetcher.sample)
+    finally:
+        fetcher.sample = None
+
+
 class Pool:
-    """Threads that take tasks and put results by their numbers, for one loop after the other (begin)."""
+    """Workers that take tasks and put results by their numbers, for one loop after the other (begin)."""
 
     def __init__(self, fetcher: Fetcher, workers: int, ahead: int, seed: int, init: Callable[[int], Any] | None,
                  timeout: float) -> None:
-        self.cond = threading.Condition()
+        self.workers = workers
         self.ahead = workers * ahead
         self.stream = fetcher.stream
         self.timeout = timeout
         self.seed = seed
         self.init = init
+        self.owner = os.getpid()  # a forked child has none of the workers
         self.stopped = False
         self.results: dict[int, tuple[bool, Any]] = {}
         self.loop = 0   # counts the loops; what belongs to an earlier one is dropped
         self.given = 0  # the number of the next task to give out
-        shared: collections.deque[tuple[int, int, Any]] = collections.deque()
-        self.queues = [collections.deque() if self.stream else shared for _ in range(workers)]
         self.places: collections.deque[tuple[int, int]] = collections.deque()  # number, worker of tasks under way
         self.live = list(range(workers))  # streams that have not ended
         self.turn = 0
-        dtype = _C.get_default_dtype()
-        self.threads = [threading.Thread(target=self._run, args=(i, fetcher.copy(), dtype), daemon=True,
-                                         name="cairn-loader-%d" % i) for i in range(workers)]
         _pools.add(self)
-        for thread in self.threads:
-            thread.start()
 
     def begin(self, seed: int, first: int) -> int:
         """A loop whose tasks are numbered from `first` on; returns its number, which take wants. One before it is over.
         """
-        with self.cond:
-            self.loop += 1
-            self.seed, self.given, self.turn = seed, first, 0
-            self._forget()
-            self.live = list(range(len(self.queues)))
-            return self.loop
+        self.loop += 1
+        self.seed, self.given, self.turn = seed, first, 0
+        self.forget()
+        self.live = list(range(self.workers))
+        return self.loop
 
     def leave(self, loop: int) -> None:
-        """That loop is over; the threads stay for the next."""
-        with self.cond:
-            if loop == self.loop:
-                self.loop += 1
-                self._forget()
+        """That loop is over; the workers stay for the next."""
+        if loop == self.loop:
+            self.loop += 1
+            self.forget()
 
-    def _forget(self) -> None:
+    def forget(self) -> None:
+        """Drops what was given out and made."""
         self.results.clear()
         self.places.clear()
-        for queue in self.queues:
-            queue.clear()
 
-    # ---- in a worker ----
+    def put(self, worker: int, number: int, indices: Any) -> None:
+        """Gives a task to a worker."""
+        raise NotImplementedError
 
-    def _run(self, worker: int, fetcher: Fetcher, dtype: Any) -> None:
-        _C._parallel_alone()
-        _C.set_default_dtype(dtype)
-        seed = (self.seed + worker) % 2 ** 64
-        _here.info = WorkerInfo(worker, len(self.queues), seed, fetcher.dataset)
-        failure: Exception | None = None
-        try:
-            _C._rng_swap(seed, 0)
-            if self.init is not None:
-                self.init(worker)
-        except Exception as error:
-            failure = error
-        queue, current = self.queues[worker], 0
-        while True:
-            with self.cond:
-                while not self.stopped and not queue:
-                    self.cond.wait()
-                if self.stopped:
-                    return
-                loop, number, indices = queue.popleft()
-            if loop != current:
-                current, fetcher.iterator = loop, None  # a stream begins again
-            result = self._make(worker, fetcher, number, indices, failure)
-            with self.cond:
-                if loop == self.loop:
-                    self.results[number] = result
-                    self.cond.notify_all()
-            del result, indices  # a waiting thread keeps no batch alive
+    def next_worker(self) -> int:
+        """Who gets the next task of a data set with numbers."""
+        return 0
 
-    def _make(self, worker: int, fetcher: Fetcher, number: int, indices: Any,
-              failure: Exception | None) -> tuple[bool, Any]:
-        try:
-            if failure is not None:
-                raise failure
-            _C._rng_swap((self.seed + worker if self.stream else self.seed) % 2 ** 64, number << 32)
-            return True, fetcher(indices)
-        except BaseException as error:  # whatever ends a thread must not leave the consumer waiting
-            return False, named(error, worker, fetcher.sample)
-        finally:
-            fetcher.sample = None
-
-    # ---- for the consumer ----
+    def wait(self, number: int, until: float | None) -> bool:
+        """Waits for that result; False: it was not there in time."""
+        raise NotImplementedError
 
     def give(self, tasks: Iterator[Any]) -> None:
-        """Keeps the threads busy: gives out tasks until enough are under way."""
+        """Keeps the workers busy: gives out tasks until enough are under way."""
         while len(self.places) < self.ahead and self.live:
             indices = next(tasks, OVER)
             if indices is OVER:
                 return
-            worker = self.live[self.turn % len(self.live)] if self.stream else 0
+            worker = self.live[self.turn % len(self.live)] if self.stream else self.next_worker()
             self.turn += 1
-            with self.cond:
-                self.queues[worker].append((self.loop, self.given, indices))
-                self.places.append((self.given, worker))
-                self.given += 1
-                self.cond.notify_all()
+            self.places.append((self.given, worker))
+            self.put(worker, self.given, indices)
+            self.given += 1
 
     def take(self, tasks: Iterator[Any], loop: int) -> Any:
         """The next batch in order, or OVER."""
@@ -255,22 +244,14 @@ class Pool:
             if not self.places:
                 return OVER
             number, worker = self.places.popleft()
-            good, value = self._wait(number)
+            if not self.wait(number, time.monotonic() + self.timeout if self.timeout > 0 else None):
+                raise RuntimeError("DataLoader timed out after %s seconds" % self.timeout)
+            good, value = self.results.pop(number)
             if not good:
-                raise value
+                raise again(*value)
             if value is not OVER:
                 return value
             self._end_stream(worker)
-
-    def _wait(self, number: int) -> tuple[bool, Any]:
-        until = time.monotonic() + self.timeout
-        with self.cond:
-            while number not in self.results:
-                left = until - time.monotonic() if self.timeout > 0 else None
-                if left is not None and left <= 0:
-                    raise RuntimeError("DataLoader timed out after %s seconds" % self.timeout)
-                self.cond.wait(left)
-            return self.results.pop(number)
 
     def _end_stream(self, worker: int) -> None:
         """Its other tasks will return OVER as well, and no more are given to it."""
@@ -278,22 +259,16 @@ class Pool:
             self.turn = self.live.index(worker)
             self.live.remove(worker)
 
-    def stop(self, wait: bool = True) -> None:
-        with self.cond:
-            self.stopped = True
-            self.results.clear()
-            self.cond.notify_all()
-        until = time.monotonic() + _JOIN
-        for thread in self.threads if wait else ():
-            if thread is not threading.current_thread():
-                thread.join(max(0.0, until - time.monotonic()))
+    def stop(self) -> None:
+        """Ends the workers; those that are busy have JOIN seconds."""
+        raise NotImplementedError
 
 
 _pools: weakref.WeakSet[Pool] = weakref.WeakSet()
 
 
 def _stop_all() -> None:
-    """Threads must not run Python any more while the interpreter goes away."""
+    """Workers must not run any more while the interpreter goes away."""
     for pool in list(_pools):
         pool.stop()
 

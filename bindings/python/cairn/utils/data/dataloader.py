@@ -1,7 +1,8 @@
 """DataLoader: batches of a data set, epoch after epoch.
 
-Place in the flow: samplers say which samples, and one of three ways makes them: the library's own threads (data sets
-of the library), threads of Python (_workers.py), or the thread that asks. All give the same batches.
+Place in the flow: samplers say which samples, and one of four ways makes them: the library's own threads (data sets
+of the library), threads of Python (_threads.py), processes (_processes.py), or the thread that asks. All give the same
+batches.
 """
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ from ... import _C
 from ..._arguments import note_once, only_speed
 from ..._tensor import Tensor
 from ._collate import default_collate, default_convert, pinned
+from ._threads import ThreadPool
 from ._workers import OVER, Fetcher, Pool, named, numbers, whole_batches
 from ._workers import get_worker_info as get_worker_info
 from .dataset import Dataset, IterableDataset, native_of
@@ -42,16 +44,18 @@ class _Epoch:
 class DataLoader(Generic[_T_co]):
     """Batches of `dataset`, in the order of a sampler.
 
-    `num_workers` threads make batches ahead, `prefetch_factor` each (2); 0 makes them when they are asked for. The
+    `num_workers` threads make batches ahead, `prefetch_factor` each (2); 0 makes them when they are asked for. With
+    multiprocessing_context ("fork", "spawn", "forkserver", or a context of cairn.multiprocessing) the workers are
+    processes: for data sets that spend their time in Python, which one thread runs at a time. Their batches come
+    through shared memory. Leaving the loop ends them, too, and one that dies is an error that says how. The
     batches never depend on the number of workers: random numbers that a data set draws with cairn are counted for each
     batch from the epoch's seed, which comes from `generator` or this thread's random numbers. An exception of a worker
     arrives with the number of its sample. Leaving the loop ends the threads.
 
     `state_dict()` says where the loader stands, also in the middle of an epoch; after `load_state_dict` the next loop
     yields the batches that would have come. pin_memory puts batches into memory that the device reads by itself, where
-    there is one. persistent_workers keeps the threads, and each one's copy of the data set, from one loop to the next;
-    worker_init_fn then runs once. Workers are threads, so multiprocessing_context has no effect but a warning, and
-    batches always come in order.
+    there is one. persistent_workers keeps the workers, and each one's copy of the data set, from one loop to
+    the next; worker_init_fn then runs once. Batches always come in order.
     """
 
     dataset: Dataset[_T_co]
@@ -67,7 +71,7 @@ class DataLoader(Generic[_T_co]):
                  prefetch_factor: int | None = None, persistent_workers: bool = False, pin_memory_device: str = "",
                  in_order: bool = True) -> None:
         _check_workers(num_workers, timeout, prefetch_factor, persistent_workers)
-        _check_places(pin_memory, pin_memory_device, multiprocessing_context, in_order)
+        _check_places(pin_memory, pin_memory_device, in_order)
         self._stream = isinstance(dataset, IterableDataset)
         shuffle = bool(shuffle)
         if self._stream:
@@ -113,6 +117,17 @@ class DataLoader(Generic[_T_co]):
         if name in self._FIXED and getattr(self, "_ready", False):
             raise ValueError("DataLoader: %s is fixed once it is made; make another loader" % name)
         super().__setattr__(name, value)
+
+    @property
+    def multiprocessing_context(self) -> Any:
+        """How processes that are workers start; None: workers are threads."""
+        return self._context
+
+    @multiprocessing_context.setter
+    def multiprocessing_context(self, context: Any) -> None:
+        if context is not None and not self.num_workers:
+            raise ValueError("DataLoader: multiprocessing_context needs workers (num_workers > 0)")
+        self._context = None if context is None else _context_of(context)
 
     @property
     def _index_sampler(self) -> Any:
@@ -213,7 +228,7 @@ class DataLoader(Generic[_T_co]):
         """Whether the library's loader can do it: plain batches of samples that it can make, put together by stacking.
         """
         plain = self.collate_fn is default_collate and type(self.batch_sampler) is BatchSampler
-        if not plain or self._stream or self.worker_init_fn is not None or self.timeout > 0:
+        if not plain or self._stream or self.worker_init_fn is not None or self.timeout > 0 or self._context:
             return False
         self._native = native_of(self.dataset)
         return self._native is not None
@@ -234,13 +249,25 @@ def _check_workers(workers: Any, timeout: float, prefetch: int | None, persisten
         raise ValueError("DataLoader: persistent_workers needs workers (num_workers > 0)")
 
 
-def _check_places(pin: bool, device: str, context: Any, in_order: bool) -> None:
+def _context_of(context: Any) -> Any:
+    from ... import multiprocessing
+    from multiprocessing.context import BaseContext
+    if isinstance(context, str):
+        if context not in multiprocessing.get_all_start_methods():
+            raise ValueError("DataLoader: multiprocessing_context is one of %s, not %r"
+                             % (", ".join(multiprocessing.get_all_start_methods()), context))
+        return multiprocessing.get_context(context)
+    if not isinstance(context, BaseContext):
+        raise TypeError("DataLoader: multiprocessing_context is a context or the name of a start method, not %r"
+                        % (context,))
+    return context
+
+
+def _check_places(pin: bool, device: str, in_order: bool) -> None:
     if pin and not _C._device_count("cuda"):
         note_once("DataLoader: pin_memory has no effect where there is no CUDA device")
     if device and _C.device(device).type != "cuda":
         raise ValueError("DataLoader: pin_memory_device is a CUDA device, not %r" % device)
-    if context is not None:
-        note_once("DataLoader: workers are threads, so multiprocessing_context has no effect")
     only_speed("DataLoader", True, in_order=in_order)
 
 
@@ -249,6 +276,14 @@ def _check_stream(shuffle: bool, sampler: Any, batch_sampler: Any) -> None:
                                       ("batch_sampler", batch_sampler)) if value is not None]
     if given:
         raise ValueError("DataLoader: an IterableDataset has its own order and takes no %s" % given[0])
+
+
+def _pool_of(loader: DataLoader[Any], fetcher: Fetcher, seed: int) -> Pool:
+    how = (fetcher, loader.num_workers, loader.prefetch_factor or 2, seed, loader.worker_init_fn, loader.timeout)
+    if loader.multiprocessing_context is None:
+        return ThreadPool(*how)
+    from ._processes import ProcessPool
+    return ProcessPool(*how, loader.multiprocessing_context)
 
 
 class _Batches:
@@ -284,8 +319,8 @@ class _Batches:
                                 (loader.pin_memory_device or "cuda") if self._pin else None)
         first = 0 if loader._stream else self._skip
         if loader.num_workers:
-            self._pool = loader._workers or Pool(self._fetcher, loader.num_workers, loader.prefetch_factor or 2,
-                                                 self._seed, loader.worker_init_fn, loader.timeout)
+            kept = loader._workers
+            self._pool = kept if kept and not kept.stopped else _pool_of(loader, self._fetcher, self._seed)
             self._loop = self._pool.begin(self._seed, first)
             if loader.persistent_workers:
                 loader._workers = self._pool
@@ -325,7 +360,7 @@ class _Batches:
         try:
             return self._fetcher(indices)
         except Exception as error:
-            raise named(error, None, self._fetcher.sample)
+            raise named(error, self._fetcher.sample)
         finally:
             self._fetcher.sample = None
             _C._rng_swap(*before)
