@@ -1,5 +1,6 @@
 """Tensors and models in memory that processes share: forked, spawned, and sent through queues."""
 import multiprocessing
+import os
 import unittest
 
 import cairn
@@ -120,6 +121,40 @@ class Tensors(unittest.TestCase):
             self.assertEqual(done.get(timeout=60), "done")
             process.join()
             self.assertEqual(sent.tolist(), want)
+
+    def test_own_queues_move_tensors(self):
+        """What is put becomes shared; a tensor with views arrives as a copy; another object as it was when put."""
+        for method in ("fork", "spawn"):
+            made = cairn.multiprocessing.get_context(method)
+            queue, done = made.Queue(), made.JoinableQueue()
+            t, viewed, changed = cairn.zeros(2), cairn.zeros(2), [1]
+            view = viewed[1:]
+            for sent, want in ((t, [1, 1]), (viewed, [0, 0])):
+                process = made.Process(target=_answer, args=(queue, done))
+                process.start()
+                queue.put(sent)
+                self.assertEqual(done.get(timeout=60), "done")
+                process.join()
+                self.assertEqual((sent.tolist(), sent.is_shared()), (want, want == [1, 1]))
+            self.assertEqual(view.tolist(), [0])
+            queue.put(changed)
+            changed.append(2)
+            self.assertEqual(queue.get(timeout=60), [1])
+            with self.assertRaisesRegex(RuntimeError, "leaves"):
+                queue.put(cairn.ones(1, requires_grad=True) * 2)
+
+    def test_arguments_of_spawned_processes_are_shared(self):
+        t = cairn.zeros(3)
+        cairn.multiprocessing.start_processes(_fill, args=(t,), nprocs=3, start_method="spawn")
+        self.assertEqual(t.tolist(), [1, 2, 3])
+
+    def test_no_names_stay_behind(self):
+        """Others may have files there meanwhile; ours would bear our name."""
+        queue = cairn.multiprocessing.Queue()
+        queue.put([cairn.zeros(1000).share_memory_(), cairn.zeros(3)])
+        kept = queue.get(timeout=60)
+        self.assertEqual([v.sum().item() for v in kept], [0, 0])
+        self.assertEqual([n for n in os.listdir("/dev/shm") if "cairn" in n] if os.path.isdir("/dev/shm") else [], [])
 
     def test_half_and_integers(self):
         for dtype in (cairn.float16, cairn.int64, cairn.bool):
