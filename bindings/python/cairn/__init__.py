@@ -25,14 +25,15 @@ from ._forms_linalg import *  # noqa: F401,F403
 from ._forms_order import *  # noqa: F401,F403
 from ._inplace_ops import *  # noqa: F401,F403
 from ._forms_compat import *  # noqa: F401,F403
+from ._forms_compat import _assert as _assert
 from typing import TYPE_CHECKING as _TYPING
 
 # What is imported by those who use it, so that `import cairn` stays a matter of milliseconds: modules of the package,
 # and names that stand in one of them.
-_MODULES = ("accelerator", "amp", "backends", "callbacks", "compiler", "cuda", "datasets", "distributions",
-            "export", "func", "hub", "io", "jit", "keras", "lists", "metrics", "models", "mps", "multiprocessing", "nn",
-            "onnx", "ops", "optim", "overrides", "profiler", "serialization", "signal", "stablehlo", "storage",
-            "strings", "testing", "tokenizers", "transforms", "types", "utils", "xpu", "zoo")
+_MODULES = ("accelerator", "amp", "backends", "callbacks", "compiler", "cuda", "datasets", "distributed",
+            "distributions", "export", "func", "fx", "hub", "io", "jit", "keras", "lists", "metrics", "models", "mps",
+            "multiprocessing", "nn", "onnx", "ops", "optim", "overrides", "profiler", "serialization", "signal",
+            "stablehlo", "storage", "strings", "testing", "tokenizers", "transforms", "types", "utils", "xpu", "zoo")
 _NAMES = {name: place for place, names in {
     "_alias": "as_torch", "_control": "cond",
     "_legacy": "BFloat16Tensor BoolTensor ByteTensor CharTensor DoubleTensor FloatTensor HalfTensor IntTensor "
@@ -49,8 +50,8 @@ _NAMES = {name: place for place, names in {
     "storage": "TypedStorage UntypedStorage", "zoo": "summary"}.items() for name in names.split()}
 if _TYPING:
     from . import (accelerator as accelerator, amp as amp, backends as backends, callbacks as callbacks, compiler as
-                   compiler, cuda as cuda, datasets as datasets, distributions as distributions, export as export, func
-                   as func, hub as hub, io as io, jit as jit, keras as keras, lists as lists, metrics as metrics, models
+                   compiler, cuda as cuda, datasets as datasets, distributed as distributed, distributions as
+                   distributions, export as export, func as func, fx as fx, hub as hub, io as io, jit as jit, keras as keras, lists as lists, metrics as metrics, models
                    as models, mps as mps, multiprocessing as multiprocessing, nn as nn, onnx as onnx, ops as ops, optim
                    as optim, overrides as overrides, profiler as profiler, serialization as serialization, signal as
                    signal, stablehlo as stablehlo, storage as storage, strings as strings, testing as testing,

@@ -103,6 +103,12 @@ def get_device_module(device: Any = None) -> Any:
     return import_module("cairn." + kind)
 
 
+def _assert(condition: Any, message: str) -> None:
+    """assert, as a function that graphs can have in them."""
+    if not condition:
+        raise AssertionError(message)
+
+
 def typename(obj: Any) -> str:
     """The name of a tensor's type ("cairn.FloatTensor"), or of an object's class with its module."""
     if isinstance(obj, Tensor):

@@ -226,6 +226,8 @@ extern int cnpy_line_width; /* of printed tensors */
 bool cnpy_overrides_on(void);
 /* What a class that takes part returns for a call: of a method where self is not NULL. NotImplemented: none does. */
 PyObject *cnpy_override(const char *name, PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
+/* Is one of the arguments of an op that took none of them of a class with a say, the first one? Ask it then. */
+bool cnpy_override_begins(PyObject *const *args, Py_ssize_t n);
 extern PyMethodDef cnpy_override_functions[];
 
 /* t, or where flag (pin_memory=) is true and there is a CUDA device its copy in memory that the device reads by itself.

@@ -403,6 +403,8 @@ PyObject *cnpy_call(cnpy_entry *entry, PyObject *self, PyObject *const *args, Py
     }
   const char *factor = kwnames ? NULL : older_factor(entry->name, self, args, nargs);
   if (factor) return call_older(entry, self, args, nargs, factor, inplace);
+  if (cnpy_override_begins(args, nargs + (kwnames ? PyTuple_Size(kwnames) : 0)))
+    return cnpy_call(entry, self, args, nargs, kwnames, inplace);
   return cnpy_misfit(&b, &entry->forms[0], entry->name);
 }
 
