@@ -1,4 +1,4 @@
-/* onnx.h: models in ONNX's files: what they compute, with cairn's ops.
+/* onnx.h: models in ONNX's files: what they compute, with cairn's ops; and graphs as such files (cn_onnx_save).
  *
  * A model is a program: running it walks its nodes and calls public ops, so that a run is like any code that calls ops:
  * inside of a function that is compiled (cn_compile) or traced it becomes part of the graph, gradients flow through it,
@@ -144,6 +144,41 @@ CN_API CN_MUST_USE cn_module *cn_onnx_module(const cn_onnx *model);
  * states under their paths. Owned. */
 CN_API CN_MUST_USE cn_graph *cn_onnx_graph(cn_onnx *model, cn_tensor *const *inputs);
 
+/* ---- writing ---- */
+#define CN_ONNX_OPSET 23      /* what is written where nothing else is asked for, */
+#define CN_ONNX_OPSET_LEAST 13 /* ... and what can be asked for */
+#define CN_ONNX_OPSET_MOST 25
+
+typedef enum cn_onnx_external {
+  CN_ONNX_EXTERNAL_AUTO, /* in a file of their own where the model would be larger than 2 GB, which no reader takes */
+  CN_ONNX_EXTERNAL_YES,
+  CN_ONNX_EXTERNAL_NO
+} cn_onnx_external;
+
+typedef struct cn_onnx_save_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  int opset;                 /* CN_ONNX_OPSET */
+  const char *const *inputs; /* their names, of the first ninputs; others are input_0, input_1, ... */
+  size_t ninputs;
+  const char *const *outputs; /* likewise: output_0, ... */
+  size_t noutputs;
+  cn_onnx_external external;  /* large weights lie in PATH.data */
+  bool no_weights;            /* states are inputs without values, behind the others */
+  bool weights_as_inputs;     /* states are inputs, too, which may be given other values than the model's */
+  /* What a run writes into states and inputs, as further outputs NAME.next. Otherwise a graph that writes is an error. */
+  bool writes;
+  bool no_folding; /* what is constant is computed by the model, not here */
+  const char *doc; /* of the model; NULL: none */
+} cn_onnx_save_opts;
+/* Writes a graph as a model: by ONNX's own operators where those say what an op computes, also where it is made of others
+ * (layer norms, attention, recurrent layers); else by its formula, or what it is made of. States are initialisers under
+ * their names; sizes that the graph leaves open are open, under theirs. The file appears whole or not at all. 0, or an
+ * error that names the op that has no form there, and says why. */
+CN_API int cn_onnx_save_with(const cn_graph *graph, const char *path, const cn_onnx_save_opts *opts);
+/* The file's bytes as a vector of uint8, of the innermost scope; with all weights in it. NULL with the error set. */
+CN_API cn_tensor *cn_onnx_bytes_with(const cn_graph *graph, const cn_onnx_save_opts *opts);
+
 /* A TensorProto by itself, as files of test data hold it. Owned. */
 CN_API CN_MUST_USE cn_onnx_value *cn_onnx_value_read(const void *bytes, size_t size);
 
@@ -151,6 +186,11 @@ CN_END_DECLS
 
 #ifndef __cplusplus
 #define cn_onnx_load(...) cn_onnx_load_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_onnx_opts, CN_TAIL(__VA_ARGS__, )))
+/* cn_onnx_save(graph, "model.onnx", .opset = 18) */
+#define cn_onnx_save(graph, ...) \
+  cn_onnx_save_with(graph, CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_onnx_save_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_onnx_bytes(...) \
+  cn_onnx_bytes_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_onnx_save_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_onnx_load_memory(bytes, ...) \
   cn_onnx_load_memory_with(bytes, CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_onnx_opts, CN_TAIL(__VA_ARGS__, )))
 #endif

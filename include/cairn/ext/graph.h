@@ -145,6 +145,41 @@ typedef struct cn_graph_use {
 /* How many, in *uses, in the order of nodes; negative on failure. The list is the graph's, until it changes. */
 CN_API int cn_graph_users(const cn_graph_use **uses, cn_graph *graph, int value);
 
+/* ---- sizes that may differ from run to run ---- */
+typedef struct cn_graph_size {
+  size_t size;
+  const char *name; /* the graph's */
+  int64_t traced, min, max;
+} cn_graph_size;
+CN_API size_t cn_graph_sizes(const cn_graph *graph);
+CN_API int cn_graph_size_at(cn_graph_size *size, const cn_graph *graph, int i);
+/* A number that follows from them: an operation on two others. A ratio is a float, and the whole of an expression. */
+typedef enum cn_expr_op {
+  CN_EXPR_CONST = 1, /* value */
+  CN_EXPR_SIZE,      /* the graph's size number `value` */
+  CN_EXPR_ADD,
+  CN_EXPR_SUB,
+  CN_EXPR_MUL,
+  CN_EXPR_DIV, /* rounded down */
+  CN_EXPR_MIN,
+  CN_EXPR_MAX,
+  CN_EXPR_RATIO
+} cn_expr_op;
+typedef struct cn_graph_expr {
+  size_t size;
+  int32_t op;   /* a cn_expr_op */
+  int32_t a, b; /* operands: expressions */
+  int64_t value;
+} cn_graph_expr;
+CN_API int cn_graph_expr_at(cn_graph_expr *expr, const cn_graph *graph, int i); /* from 1 on */
+/* Which expression gives a size of an input, or the first size of a result that depends on data; a number (SCALAR);
+ * element `element` of an argument of a node (0 of a plain number). 0: it is as it stands there. */
+CN_API int cn_graph_dim_expr(const cn_graph *graph, int value, int dim);
+CN_API int cn_graph_number_expr(const cn_graph *graph, int value);
+CN_API int cn_graph_arg_expr(const cn_graph *graph, int node, int arg, int element);
+/* The shapes of all values at other sizes (one for each of the graph's): CN_MAX_DIMS numbers a value. 0 or an error. */
+CN_API int cn_graph_shapes(int64_t *shapes, const cn_graph *graph, const int64_t *sizes);
+
 /* ---- building ---- */
 #define CN_CONST_MOST 4096 /* elements of a constant: what is larger is a state */
 
