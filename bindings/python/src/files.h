@@ -19,6 +19,8 @@ PyObject *cnpy_done(int status);       /* None, or the pending cn_ error */
 /* The n texts of a list as C has them, as long as the list lives; PyMem_Free. NULL with an exception. */
 const char **cnpy_texts(PyObject *list, Py_ssize_t n);
 
+PyObject *cnpy_graph_onnx(PyObject *graph, PyObject *args); /* onnx_save.c */
+PyObject *cnpy_onnx_refused(PyObject *module, PyObject *none);
 int cnpy_add_events(PyObject *module);  /* files_events.c */
 int cnpy_add_metrics(PyObject *module); /* zoo_metrics.c */
 

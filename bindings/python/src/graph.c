@@ -296,6 +296,8 @@ static PyMethodDef methods[] = {
   {"call", call, METH_VARARGS, "call(tensors, states) -> tensors: with gradients and other modes."},
   {"text", text, METH_NOARGS, "The graph as text."},
   {"stablehlo", stablehlo, METH_VARARGS, "stablehlo(constants, donate): it as StableHLO text."},
+  {"onnx", cnpy_graph_onnx, METH_VARARGS, "onnx(path, opset, inputs, outputs, external, no_weights, weights_as_inputs, "
+                                          "writes, folding, doc): it as an ONNX model; bytes where path is None."},
   {"save", save, METH_O, "Writes it and its states as a file."},
   {"optimise", optimise, METH_NOARGS, "Computes what is constant once, and nothing twice; how many changes."},
   {"name_states", name_states, METH_O, "States get the names that a module has for them."},
@@ -308,6 +310,7 @@ static PyMethodDef methods[] = {
 static PyMethodDef functions[] = {
   {"_graph_load", load, METH_O, "A graph from its file."},
   {"_stablehlo_refused", stablehlo_refused, METH_NOARGS, "Ops that have no form in StableHLO, and why."},
+  {"_onnx_refused", cnpy_onnx_refused, METH_NOARGS, "Ops that cannot be written to an ONNX model, and why."},
   {NULL, NULL, 0, NULL},
 };
 static PyType_Slot slots[] = {{Py_tp_new, (void *)graph_new},
