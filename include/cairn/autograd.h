@@ -26,6 +26,9 @@ CN_API int cn_zero_grad(cn_tensor *t); /* drops it: the next backward starts afr
 /* Gives the leaf t the memory, shape, type and device of another tensor, which it shares from now on; whoever holds t
  * sees it. Its gradient is dropped. For moving parameters; not for tensors that a pending backward has saved. */
 CN_API int cn_set_data(cn_tensor *t, cn_tensor *other);
+/* The same memory without history, of which autograd sees no writes: backward passes that have saved t go on with
+ * what is written there. (Writes to cn_detach(t) make them fail.) It belongs to the innermost scope. */
+CN_API cn_tensor *cn_data_of(cn_tensor *t);
 
 /* ---- backward ---- */
 typedef struct cn_backward_opts {

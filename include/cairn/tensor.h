@@ -83,7 +83,7 @@ CN_API bool cn_is_channels_last(const cn_tensor *t); /* 4-D NHWC or 5-D NDHWC me
 CN_API bool cn_is_view(const cn_tensor *t);
 CN_API bool cn_is_pinned(const cn_tensor *t); /* in memory of cn_pin_memory */
 CN_API bool cn_is_shared(const cn_tensor *t); /* in memory that cn_shared_fd has a descriptor of */
-CN_API uint64_t cn_tensor_version(const cn_tensor *t); /* writes to its memory so far */
+CN_API uint64_t cn_tensor_version(const cn_tensor *t); /* writes so far, as autograd counts them */
 CN_API size_t cn_tensor_nbytes(const cn_tensor *t);
 
 /* ---- to host memory ---- */

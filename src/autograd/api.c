@@ -15,6 +15,7 @@ void cni_autograd_init(void)
 {
   cni_hooks.node_label = label;
   cni_hooks.node_free = cni_node_free;
+  cni_hooks.copy_guarded = cni_copy_guarded;
   cni_mode_handlers[__builtin_ctz(CNI_MODE_AUTOGRAD)] = cni_autograd_mode;
   cni_mode_handlers[__builtin_ctz(CNI_MODE_CHECK)] = cni_check_mode;
 }
@@ -64,6 +65,12 @@ int cn_set_data(cn_tensor *t, cn_tensor *other)
   if (records && !cn_requires_grad(t, false)) return cn_err();
   cni_tensor_set_storage(t, cni_storage_keep(other->storage), other->offset, &other->d);
   return records && !cn_requires_grad(t, true) ? cn_err() : CN_OK;
+}
+
+cn_tensor *cn_data_of(cn_tensor *t)
+{
+  cn_tensor *data = cn_detach(t);
+  return data && !cni_versions_set(data, NULL) ? data : NULL;
 }
 
 bool cn_needs_grad(const cn_tensor *t) { return t && cni_node_of((cn_tensor *)t) != NULL; }

@@ -1,6 +1,7 @@
 /* node.c: making, filling and freeing nodes. See node.h. */
 #include "node.h"
 
+#include <cairn/ops.h>
 #include <pthread.h>
 #include <string.h>
 
@@ -108,12 +109,110 @@ static cn_tensor *unpacked(const cni_node *n, int k)
   return t;
 }
 
+/* ---- values that the first write copies: t is a mark, version the address of this ---- */
+
+struct cni_guarded {
+  cn_tensor *t;         /* owned */
+  cni_storage *storage; /* in whose list it is; NULL: t is a copy */
+  bool captured;        /* made while a graph is captured: writes outside of it are none of its */
+  struct cni_guarded *next, *before;
+};
+
+static cn_tensor guarded_mark;
+static pthread_mutex_t guarding = PTHREAD_MUTEX_INITIALIZER; /* the lists of all storages */
+
+static struct cni_guarded *guard_at(const cni_saved *s) { return (struct cni_guarded *)(uintptr_t)s->version; }
+
+/* alias is taken over. */
+static int guard(cni_saved *to, cn_tensor *alias)
+{
+  struct cni_guarded *g = cni_alloc(sizeof *g);
+  if (!g) {
+    cni_tensor_release(alias);
+    return CN_ERR_MEMORY;
+  }
+  cni_storage *s = alias->storage;
+  pthread_mutex_lock(&guarding);
+  struct cni_guarded *next = atomic_load_explicit(&s->guards, memory_order_relaxed);
+  *g = (struct cni_guarded){alias, s, cni_state()->capture != NULL, next, NULL};
+  if (next) next->before = g;
+  atomic_store_explicit(&s->guards, g, memory_order_release);
+  pthread_mutex_unlock(&guarding);
+  *to = (cni_saved){&guarded_mark, (uint64_t)(uintptr_t)g};
+  return CN_OK;
+}
+
+/* Takes a guard out of its storage's list; the lock is held. */
+static void unguard(struct cni_guarded *g)
+{
+  if (!g->storage) return;
+  if (g->next) g->next->before = g->before;
+  if (g->before) g->before->next = g->next;
+  else atomic_store_explicit(&g->storage->guards, g->next, memory_order_release);
+  g->storage = NULL;
+}
+
+static void drop_guarded(const cni_saved *s)
+{
+  struct cni_guarded *g = guard_at(s);
+  pthread_mutex_lock(&guarding);
+  unguard(g);
+  pthread_mutex_unlock(&guarding);
+  cni_tensor_release(g->t);
+  cni_free(g, sizeof *g);
+}
+
+/* The first guard that a write here and now concerns; the lock is held. */
+static struct cni_guarded *first_guard(const cni_storage *s)
+{
+  struct cni_guarded *g = atomic_load_explicit(&s->guards, memory_order_relaxed);
+  while (g && g->captured != (cni_state()->capture != NULL)) g = g->next;
+  return g;
+}
+
+/* Its value, kept; NULL: there is none. */
+static cn_tensor *first_guarded(const cni_storage *s)
+{
+  pthread_mutex_lock(&guarding);
+  const struct cni_guarded *g = first_guard(s);
+  cn_tensor *t = g ? cni_tensor_keep(g->t) : NULL;
+  pthread_mutex_unlock(&guarding);
+  return t;
+}
+
+static int copy_first(cni_storage *s, cn_tensor *t)
+{
+  size_t depth = cni_scope_push();
+  int saved = cn_no_grad_begin();
+  cn_tensor *copy = cni_tensor_keep(cn_clone(t)), *old = copy;
+  cn_no_grad_end(saved);
+  pthread_mutex_lock(&guarding);
+  struct cni_guarded *g = copy ? first_guard(s) : NULL;
+  if (g && g->t == t) {
+    unguard(g);
+    old = g->t;
+    g->t = copy;
+  }
+  pthread_mutex_unlock(&guarding);
+  cni_tensor_release(old);
+  cni_scope_pop(depth);
+  return copy ? CN_OK : cn_err();
+}
+
+int cni_copy_guarded(cni_storage *s)
+{
+  int status = CN_OK;
+  for (cn_tensor *t; !status && (t = first_guarded(s)); cni_tensor_release(t)) status = copy_first(s, t);
+  return status;
+}
+
 /* ---- saved values ---- */
 
 void cni_node_drop_saved(cni_node *n)
 {
   for (int k = 0; n->has_saved && k < n->nin + n->nout; k++) {
     if (n->saved[k].t == &packed_mark) drop_packed(&n->saved[k]);
+    else if (n->saved[k].t == &guarded_mark) drop_guarded(&n->saved[k]);
     else cni_tensor_release(n->saved[k].t);
     n->saved[k].t = NULL;
   }
@@ -139,6 +238,13 @@ void cni_node_free(struct cni_node *n)
   cni_free(n, n->size);
 }
 
+/* The bit of slot k in an op's masks; 0: it has none. */
+static uint32_t slot_bit(const cni_node *n, int k)
+{
+  if (k >= n->nin) return k - n->nin < 16 ? CN_OUT(k - n->nin) : 0;
+  return k < 16 ? CN_IN(k) : 0;
+}
+
 int cni_node_save(cni_node *n, int k, cn_tensor *t)
 {
   cn_tensor *alias = cni_tensor_alias(t);
@@ -154,8 +260,9 @@ int cni_node_save(cni_node *n, int k, cn_tensor *t)
     cni_tensor_release(alias);
     return status;
   }
+  if (CNI_UNLIKELY(n->op && n->op->copied) && n->op->copied & slot_bit(n, k)) return guard(&n->saved[k], alias);
   n->saved[k].t = alias;
-  n->saved[k].version = atomic_load_explicit(&t->storage->version, memory_order_relaxed);
+  n->saved[k].version = cni_version(t);
   return CN_OK;
 }
 
@@ -171,16 +278,16 @@ cn_tensor *cni_node_unpack(cni_node *n, int k, bool history)
 {
   cn_tensor *t = n->saved[k].t;
   if (!t) return NULL;
-  bool was_packed = t == &packed_mark;
-  if (was_packed && !(t = unpacked(n, k))) return NULL;
-  if (!was_packed && atomic_load_explicit(&t->storage->version, memory_order_relaxed) != n->saved[k].version) {
+  bool own = t == &packed_mark || t == &guarded_mark;
+  if (own && !(t = t == &packed_mark ? unpacked(n, k) : guard_at(&n->saved[k])->t)) return NULL;
+  if (!own && cni_version(t) != n->saved[k].version) {
     char shape[CNI_SHAPE_TEXT];
     cni_fail(
         CN_ERR_GRAD,
         "backward of %s: a tensor of shape %s that it needs was changed in place after it was used (version %llu "
         "now, %llu then); clone it before the change",
         cni_node_name(n), cni_shape_text(shape, sizeof shape, t->d.ndim, t->d.shape),
-        (unsigned long long)atomic_load(&t->storage->version), (unsigned long long)n->saved[k].version);
+        (unsigned long long)cni_version(t), (unsigned long long)n->saved[k].version);
     return NULL;
   }
   cni_node *producer = k < n->nin ? n->edges[k].node : n;
@@ -201,8 +308,7 @@ cni_extra *cni_node_extra(cni_node *n)
 /* The history is fresh from here on: readers look at the version first. */
 static void mark_fresh(cn_tensor *t)
 {
-  uint64_t version = atomic_load_explicit(&t->storage->version, memory_order_relaxed);
-  atomic_store_explicit(&t->node_version, version, memory_order_release);
+  atomic_store_explicit(&t->node_version, cni_version(t), memory_order_release);
 }
 
 void cni_node_attach(cn_tensor *t, cni_node *node, int index)

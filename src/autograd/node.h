@@ -24,8 +24,10 @@ typedef struct cni_edge {
 } cni_edge;
 
 typedef struct cni_saved {
-  cn_tensor *t;     /* owned alias without history; NULL: not saved, or already freed; node.c: or packed by hooks */
-  uint64_t version; /* of its storage when it was saved; packed: where that is */
+  /* Owned alias without history; NULL: not saved, or already freed; node.c: or packed by hooks, or copied by the first
+   * write. */
+  cn_tensor *t;
+  uint64_t version; /* when it was saved (cni_version); packed or guarded: where that is */
 } cni_saved;
 
 enum { CNI_MAX_RETAINED = 8 };
@@ -97,6 +99,9 @@ int cni_node_save(cni_node *node, int k, cn_tensor *t);
 /* The saved value of slot k as a borrowed handle of the current scope, with its history when `history`. NULL when
  * none is saved; NULL with the error set when it was changed since. */
 cn_tensor *cni_node_unpack(cni_node *node, int k, bool history);
+/* s is about to be written to: what nodes have saved of it and ops have marked as `copied` becomes a copy. 0 or an
+ * error. */
+int cni_copy_guarded(cni_storage *s);
 const char *cni_node_name(const cni_node *node);
 cni_extra *cni_node_extra(cni_node *node); /* makes it; NULL with the error set */
 

@@ -14,10 +14,12 @@ struct cn_call;
 struct cni_replayed;
 struct cni_program;
 
+struct cni_storage;
 typedef struct cni_hooks_table {
   void (*state_exit)(cn_state *state);         /* tensor: empties the scopes of a dying state */
   void (*backend_exit)(cn_state *state);       /* backends/common: what the dispatcher keeps for a dying thread */
   void (*node_free)(struct cni_node *node);    /* autograd: frees a node that nobody refers to */
+  int (*copy_guarded)(struct cni_storage *s);  /* autograd: s is about to be written to; see autograd/node.h */
   const char *(*node_label)(const struct cni_node *node); /* autograd: name of the op a node records; NULL: a leaf */
   int (*leaf_touched)(struct cn_tensor *t, struct cni_node *node, bool replaced); /* graph: see graph/capture.h */
   void (*capture_hooked)(void); /* graph: the code that is captured hangs a hook on a gradient */

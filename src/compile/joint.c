@@ -49,7 +49,7 @@ static int save_kept(cn_context *ctx, const cni_executable *p, cn_tensor *const 
 static void note_versions(running *r)
 {
   const cn_graph *g = r->p->single[0];
-  for (size_t i = 0; i < g->nstates; i++) r->versions[i] = atomic_load(&g->states[i].tensor->storage->version);
+  for (size_t i = 0; i < g->nstates; i++) r->versions[i] = cni_version(g->states[i].tensor);
 }
 
 static int forward(cn_context *ctx, cn_tensor **out, cn_tensor *const *in)

@@ -280,7 +280,7 @@ static int write_value(cni_capture *cap, cn_tensor *dest, int value)
   size_t depth = cni_scope_push();
   st->no_grad = true;
   cap->own += !no_grad;
-  int whole = memory_of(cap, dest) ? scattered(cap, dest, value) : cn_err();
+  int whole = memory_of(cap, dest) && !cni_storage_settle(dest->storage) ? scattered(cap, dest, value) : cn_err();
   st->no_grad = no_grad;
   cap->own -= !no_grad;
   cni_scope_pop(depth);
@@ -293,7 +293,7 @@ static int write_value(cni_capture *cap, cn_tensor *dest, int value)
   cap->writes += m->state >= 0;
   if (m->state >= 0) cap->g->states[m->state].final = whole;
   else tag(cap, dest, value, m->writes);
-  atomic_fetch_add_explicit(&dest->storage->version, 1, memory_order_relaxed);
+  cni_count_write(dest);
   return CN_OK;
 }
 

@@ -166,7 +166,7 @@ uint64_t cni_depend_now(const cn_tensor *t, cni_depend_kind kind)
 {
   if (kind == CNI_DEPEND_NONE) return 0;
   if (kind == CNI_DEPEND_NUMBER) return *(const uint64_t *)t->d.data;
-  return atomic_load_explicit(&t->storage->version, memory_order_relaxed);
+  return cni_writes(t);
 }
 
 bool cni_depends_hold(const cni_gdepends *d)

@@ -369,7 +369,7 @@ static void count_writes(const cn_graph *g)
 {
   for (size_t i = 0; i < g->nstates; i++)
     if (!on_host(g, g->states[i].value) && g->states[i].final >= 0 && g->states[i].final != g->states[i].value)
-      atomic_fetch_add_explicit(&g->states[i].tensor->storage->version, 1, memory_order_relaxed);
+      cni_count_write(g->states[i].tensor);
 }
 
 static int hand_out(const cni_running *r, cn_tensor **out, cn_tensor **outputs)

@@ -98,7 +98,7 @@ static cn_tensor *state_at(const replaying *r, size_t i)
   const cni_replay *how = r->how;
   cn_tensor *t = how->states && how->states[i] ? how->states[i] : r->g->states[i].tensor;
   if (!t) cni_fail(CN_ERR_VALUE, "graph: state %zu is not bound", i);
-  if (!t || !how->versions || atomic_load(&t->storage->version) == how->versions[i]) return t;
+  if (!t || !how->versions || cni_version(t) == how->versions[i]) return t;
   cni_fail(CN_ERR_GRAD, "graph: state %zu was changed in place since the graph ran", i);
   return NULL;
 }

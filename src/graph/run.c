@@ -227,7 +227,7 @@ static cn_tensor *state_source(const running *r, size_t i)
   int v = s->final;
   if (v < 0 || v == s->value) return NULL;
   if (written_already(r, v, s)) {
-    atomic_fetch_add_explicit(&s->tensor->storage->version, 1, memory_order_relaxed);
+    cni_count_write(s->tensor);
     return NULL;
   }
   return shows_state(r, v) ? cn_clone(r->now[v]) : r->now[v];
@@ -410,6 +410,17 @@ static int run_once(running *r, cn_tensor **outputs)
   return status;
 }
 
+/* What backward passes have saved of states may have to be copied before a run writes to these. */
+static int settle_states(const running *r)
+{
+  int status = CN_OK;
+  for (size_t i = 0; i < r->g->nstates && !status; i++) {
+    const cni_gstate *s = &r->g->states[i];
+    if (s->tensor && s->final >= 0 && s->final != s->value) status = cni_storage_settle(s->tensor->storage);
+  }
+  return status;
+}
+
 /* A run that fails leaves the thread's random numbers where they were. */
 static int run_either_way(running *r, cn_tensor **outputs)
 {
@@ -417,6 +428,7 @@ static int run_either_way(running *r, cn_tensor **outputs)
   bool draws = !r->at && r->plan->draws[r->plan->ndraws];
   if (draws) cn_random_state(&seed, &offset);
   int status = cni_leaves_check(r->g);
+  if (!status) status = settle_states(r);
   if (!status) status = r->plan->recordable ? cni_run_recorded(r, outputs) : CN_REFUSED;
   if (status == CN_REFUSED) status = run_once(r, outputs);
   if (status && draws) cn_random_set_state(seed, offset);

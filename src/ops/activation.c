@@ -131,7 +131,7 @@ const cn_op cni_activation_ops[] = {
    PROGRAM(softsign)},
   {.sig = "tanhshrink(Tensor input) -> Tensor ; nn",
    .doc = "x - tanh(x).",
-   PROGRAM(tanhshrink)},
+   PROGRAM(tanhshrink), .copied = CN_IN(0)},
   {.sig = "prelu_terms(Tensor input, Tensor weight) -> Tensor ; internal grad_fn_PreluKernelBackward0",
    .doc = "x where positive, weight * x elsewhere, broadcast. What prelu runs.",
    PROGRAM(prelu)},

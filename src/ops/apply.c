@@ -165,7 +165,8 @@ static CNI_APART int make_view(cn_call *c, int i)
   if (!t) return CN_ERR_MEMORY;
   t->inference = of->inference;
   t->detached = cni_state()->no_grad || of->detached || (c->op->flags & CN_OP_NO_GRAD);
-  atomic_init(&t->node_version, atomic_load_explicit(&of->storage->version, memory_order_relaxed));
+  if (CNI_UNLIKELY(of->versions != NULL)) cni_versions_set(t, of);
+  atomic_init(&t->node_version, cni_version(of));
   c->out[i] = t;
   if (!t->detached || !of->node || cni_state()->capture)
     return cni_tensor_set_view(t, of, c->op, c->args, c->nargs);

@@ -49,7 +49,15 @@ static int same_types(const cn_call *c)
 /* ---- scales, sums of exponentials, odds ---- */
 
 FORMULA(deg2rad, FLT, 1, MUL(IN0, K(0.0174532925199432957692)))
-FORMULA(ldexp, FLT, 2, MUL(IN0, EXP2(IN1)))
+static int build_ldexp(cni_builder *b, int variant) { return (void)variant, MUL(IN0, EXP2(IN1)); }
+/* By the result, so that input may be written to, as in PyTorch. */
+static void grad_ldexp(cni_builder *b, int variant, int G, const int *in, int Y, unsigned numbers, int *g)
+{
+  (void)variant, (void)numbers;
+  g[0] = MUL(G, EXP2(in[1]));
+  g[1] = MUL(G, MUL(Y, K(0.693147180559945309417)));
+}
+static cni_pointwise pw_ldexp = {CNI_FLT, 2, NULL, build_ldexp, grad_ldexp, {0}};
 FORMULA(angle, FLT, 1, WHERE(ISNAN(IN0), IN0, WHERE(LT(IN0, K(0)), K(3.14159265358979323846), K(0))))
 FORMULA(rad2deg, FLT, 1, MUL(IN0, K(57.2957795130823208768)))
 
@@ -347,7 +355,7 @@ const cn_op cni_arith_ops[] = {
    .flags = CN_OP_COMPOSITE, .decompose = nan_to_num_decompose},
   {.sig = "frexp_mantissa(Tensor input) -> Tensor ; internal",
    .doc = "The first result of frexp.",
-   CHECKED_PROGRAM(frexp_mantissa, floats_infer)},
+   CHECKED_PROGRAM(frexp_mantissa, floats_infer), .copied = CN_IN(0)},
   {.sig = "frexp_exponent(Tensor input) -> Tensor ; internal",
    .doc = "The second result of frexp, as floats.",
    FIXED_PROGRAM(frexp_exponent, floats_infer)},

@@ -453,7 +453,8 @@ const cn_op cni_attention_ops[] = {
           "each query's sum of exponentials, (B, H, L). dropped: native_dropout of ones, (B, H, L, S), with dropout_p; "
           "draws: instead of it, where the numbers for that begin (reserve_draws).",
    .cost = cni_cost_attention, .infer = forward_infer, .vjp = forward_vjp, .decompose = forward_decompose,
-   .needs = {[0] = SAVED, [1] = SAVED, [2] = SAVED, [3] = SAVED}},
+   .needs = {[0] = SAVED, [1] = SAVED, [2] = SAVED, [3] = SAVED},
+   .copied = CN_IN(0) | CN_IN(1) | CN_IN(2) | CN_IN(3) | CN_OUT(0)},
   {.sig = "sdpa_backward(Tensor grad, Tensor query, Tensor key, Tensor value, Tensor output, Tensor lse, "
           "Tensor? attn_mask=None, Tensor? dropped=None, bool is_causal=False, *, float? scale=None, "
           "float dropout_p=0, Tensor? draws=None) "

@@ -79,16 +79,11 @@ static bool castable(const cn_tensor *t)
   return t && !t->d.weak && (t->d.dtype == CN_F32 || t->d.dtype == CN_F16 || t->d.dtype == CN_BF16);
 }
 
-static uint64_t version_of(const cn_tensor *t)
-{
-  return atomic_load_explicit(&t->storage->version, memory_order_relaxed);
-}
-
 static cn_tensor *cached(const cn_state *st, const cn_tensor *t, int dtype)
 {
   for (size_t i = 0; st->casts && i < st->casts->n; i++) {
     const struct cast *c = &st->casts->v[i];
-    if (c->from == t && c->to->d.dtype == dtype && c->version == version_of(t)) return c->to;
+    if (c->from == t && c->to->d.dtype == dtype && c->version == cni_writes(t)) return c->to;
   }
   return NULL;
 }
@@ -98,7 +93,7 @@ static int remember(cn_state *st, cn_tensor *from, cn_tensor *to)
   if (!st->casts && !(st->casts = cni_alloc_zero(sizeof *st->casts))) return CN_ERR_MEMORY;
   struct cni_cast_cache *c = st->casts;
   if (cni_grow((void **)&c->v, &c->cap, c->n + 1, sizeof *c->v)) return CN_ERR_MEMORY;
-  c->v[c->n++] = (struct cast){cni_tensor_keep(from), cni_tensor_keep(to), version_of(from)};
+  c->v[c->n++] = (struct cast){cni_tensor_keep(from), cni_tensor_keep(to), cni_writes(from)};
   return CN_OK;
 }
 

@@ -32,6 +32,7 @@
 #define BESSEL_I1(x) OP1(i1, x)
 #define BESSEL_I1E(x) OP1(i1e, x)
 #define ERFCX(x) OP1(erfcx, x)
+#define ERFINV(x) OP1(erfinv, x)
 #define TRUNC(x) OP1(trunc, x)
 #define ISNAN(x) OP1(isnan, x)
 #define ADD(x, y) OP2(add, x, y)

@@ -253,7 +253,8 @@ const cn_op cni_cross_entropy_ops[] = {
    .doc = "Cross entropy of rows of class scores (N, C) with classes (N), and the logarithm of each row's sum of "
           "exponentials, which the gradient reads. What cross_entropy runs. wide: the loss of 16-bit scores is "
           "float32.",
-   .cost = cni_cost_softmax, .infer = rows_infer, .vjp = rows_vjp, .needs = {[0] = CN_IN(0) | CN_IN(1) | CN_OUT(1)}},
+   .cost = cni_cost_softmax, .infer = rows_infer, .vjp = rows_vjp, .needs = {[0] = CN_IN(0) | CN_IN(1) | CN_OUT(1)},
+   .copied = CN_IN(0)},
   {.sig = "cross_entropy_rows_grad(Tensor grad, Tensor input, Tensor target, Tensor lse, int ignore_index, "
           "str reduction) -> Tensor ; internal",
    .doc = "The gradient of cross_entropy_rows with respect to input: (softmax(input) - one_hot(target)) times each "

@@ -105,7 +105,7 @@ const cn_op cni_ctc_ops[] = {
    .doc = "The loss of each sequence. log_probs: (T, N, C), targets: (N, S) or all labels one after another, lengths: "
           "(N), int64. An impossible target costs infinity, or 0 with zero_infinity.",
    .infer = ctc_rows_infer, .vjp = ctc_rows_vjp,
-   .needs = {[0] = CN_IN(0) | CN_IN(1) | CN_IN(2) | CN_IN(3)}},
+   .needs = {[0] = CN_IN(0) | CN_IN(1) | CN_IN(2) | CN_IN(3)}, .copied = CN_IN(2) | CN_IN(3)},
   {.sig = "ctc_rows_grad(Tensor grad, Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, "
           "int blank, bool zero_infinity) -> Tensor ; internal",
    .doc = "The gradient of ctc_rows, as PyTorch gives it: exp(log_probs) less the share of ways through a label, which "

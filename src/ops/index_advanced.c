@@ -205,7 +205,8 @@ static int index_put_vjp(cn_vjp *v)
   v->gin[last] = one ? cn_reshape(cn_sum(g), m->shape, (size_t)m->ndim) : g;
   return cn_err();
 }
-/* Inputs 1 to 15: the indices. (The values may be among them, because their place depends on the call.) */
+/* Inputs 1 to 15: the indices. (The values may be among them, because their place depends on the call. No gradient reads
+ * them, so that programs may write to them.) */
 #define INDICES 0xfffeu
 
 /* ---- masks ---- */
@@ -294,7 +295,7 @@ const cn_op cni_index_advanced_ops[] = {
    .doc = "input with input[indices] set to values, which broadcast, or with values added where accumulate is true. "
           "Of equal indices the last one wins; sums are in the order of the indices.",
    .flags = CN_OP_ALIAS_SAFE, .infer = index_put_infer, .vjp = index_put_vjp, .decompose = index_put_decompose,
-   .needs = {INDICES, INDICES, INDICES, INDICES, INDICES, INDICES, INDICES, INDICES}},
+   .needs = {INDICES, INDICES, INDICES, INDICES, INDICES, INDICES, INDICES, INDICES}, .copied = INDICES},
   {.sig = "nonzero(Tensor input) -> Tensor ; method",
    .doc = "The positions of all elements that are not zero, one row of indices each, in row-major order, as int64.",
    .flags = CN_OP_NO_GRAD, .infer = nonzero_infer},

@@ -88,8 +88,6 @@ static bool inputs_allow_direct(const cn_call *c, const cn_tensor *dest)
   return true;
 }
 
-static void count_write(cn_tensor *t) { atomic_fetch_add_explicit(&t->storage->version, 1, memory_order_relaxed); }
-
 /* The kernel with its results where they belong. */
 static int run_direct(cni_applying *a)
 {
@@ -100,7 +98,7 @@ static int run_direct(cni_applying *a)
   status = cni_run_kernel(&a->c, a->info);
   if (status) cni_drop_results(&a->c);
   else
-    for (int i = 0; i < a->c.nout; i++) count_write(a->c.out[i]);
+    for (int i = 0; i < a->c.nout; i++) cni_count_write(a->c.out[i]);
   return status;
 }
 
@@ -142,7 +140,7 @@ int cni_copy_elements(cn_tensor *dst, cn_tensor *src)
   int status = cni_storage_settle(dst->storage);
   if (!status) status = cni_run_kernel(&c, info);
   if (status == CN_REFUSED) status = cni_fail(CN_ERR_UNSUPPORTED, "copy: no implementation on this device");
-  if (!status) count_write(dst);
+  if (!status) cni_count_write(dst);
   return status;
 }
 

@@ -288,7 +288,8 @@ const cn_op cni_linalg_factor_ops[] = {
    .cost = cni_cost_eigen, .infer = svd_infer, .vjp = svd_vjp, .needs = {[0] = CN_OUT(0) | CN_OUT(1) | CN_OUT(2)}},
   {.sig = "linalg_svdvals(Tensor A) -> Tensor ; linalg amp_f32_host",
    .doc = "The singular values of a matrix or of each of a batch, falling.",
-   .cost = cni_cost_eigenvalues, .infer = svdvals_infer, .vjp = svdvals_vjp, .needs = {[0] = CN_IN(0)}},
+   .cost = cni_cost_eigenvalues, .infer = svdvals_infer, .vjp = svdvals_vjp, .needs = {[0] = CN_IN(0)},
+   .copied = CN_IN(0)},
   {.sig = "svd(Tensor input, bool some=True, bool compute_uv=True) -> (Tensor U, Tensor S, Tensor V) ; method",
    .doc = "linalg_svd by its older name: V is not transposed, some=True asks for the smaller U and V. Without "
           "compute_uv "
@@ -300,7 +301,8 @@ const cn_op cni_linalg_factor_ops[] = {
    .cost = cni_cost_eigen, .infer = eigh_infer, .vjp = eigh_vjp, .needs = {[0] = CN_OUT(0) | CN_OUT(1)}},
   {.sig = "linalg_eigvalsh(Tensor A, str UPLO='L') -> Tensor ; linalg amp_f32_host",
    .doc = "The eigenvalues of a symmetric matrix, rising; only the triangle UPLO is read.",
-   .cost = cni_cost_eigenvalues, .infer = eigvalsh_infer, .vjp = eigvalsh_vjp, .needs = {[0] = CN_IN(0)}},
+   .cost = cni_cost_eigenvalues, .infer = eigvalsh_infer, .vjp = eigvalsh_vjp, .needs = {[0] = CN_IN(0)},
+   .copied = CN_IN(0)},
   {.sig = "linalg_matrix_exp(Tensor A) -> Tensor ; linalg amp_f32_host",
    .doc = "The exponential of square matrices, 1 + A + A A / 2 + ...; half-precision types are computed in float32.",
    .cost = cni_cost_matrix_exp,

@@ -268,7 +268,7 @@ static int soft_margin_decompose(cn_call *c)
 const cn_op cni_loss_pair_ops[] = {
   {.sig = "poisson_terms(Tensor input, Tensor target, bool log_input, bool full, float eps) -> Tensor ; internal",
    .doc = "The terms of poisson_nll_loss.",
-   PROGRAM(poisson)},
+   PROGRAM(poisson), .copied = CN_IN(0) | CN_IN(1)},
   {.sig = "poisson_nll_loss(Tensor input, Tensor target, bool log_input=True, bool full=False, float eps=1e-08, "
           "str reduction='mean') -> Tensor ; nn amp_f32",
    .doc = "exp(input) - target input, or input - target log(input + eps) without log_input; full adds Stirling's "
@@ -276,21 +276,21 @@ const cn_op cni_loss_pair_ops[] = {
    .flags = CN_OP_COMPOSITE, .decompose = poisson_decompose},
   {.sig = "gaussian_terms(Tensor input, Tensor target, Tensor var, bool full, float eps) -> Tensor ; internal",
    .doc = "The terms of gaussian_nll_loss.",
-   PROGRAM(gaussian)},
+   PROGRAM(gaussian), .copied = CN_IN(0) | CN_IN(1) | CN_IN(2)},
   {.sig = "gaussian_nll_loss(Tensor input, Tensor target, Tensor var, bool full=False, float eps=1e-06, "
           "str reduction='mean') -> Tensor ; nn",
    .doc = "(log var + (input - target)^2 / var) / 2, var at least eps; full adds log(2 pi) / 2.",
    .flags = CN_OP_COMPOSITE, .decompose = gaussian_decompose},
   {.sig = "hinge_terms(Tensor input, Tensor target, float margin) -> Tensor ; internal",
    .doc = "The terms of hinge_embedding_loss.",
-   PROGRAM(hinge)},
+   PROGRAM(hinge), .copied = CN_IN(0) | CN_IN(1)},
   {.sig = "hinge_embedding_loss(Tensor input, Tensor target, float margin=1.0, str reduction='mean') -> Tensor "
           "; nn amp_f32",
    .doc = "input where target is 1, max(0, margin - input) where it is -1.",
    .flags = CN_OP_COMPOSITE, .decompose = hinge_decompose},
   {.sig = "ranking_terms(Tensor input1, Tensor input2, Tensor target, float margin) -> Tensor ; internal",
    .doc = "The terms of margin_ranking_loss.",
-   PROGRAM(ranking)},
+   PROGRAM(ranking), .copied = CN_IN(0) | CN_IN(1) | CN_IN(2)},
   {.sig = "margin_ranking_loss(Tensor input1, Tensor input2, Tensor target, float margin=0.0, str reduction='mean') "
           "-> Tensor ; nn amp_f32",
    .doc = "max(0, margin - target (input1 - input2)).",

@@ -394,7 +394,8 @@ const cn_op cni_norm_ops[] = {
           "-> (Tensor output, Tensor rstd) ; internal tuple",
    .doc = "rms_norm with 1 / the root mean square. Gradients flow through output only.",
    .cost = cni_cost_norm, .infer = rms_norm_infer, .vjp = rms_norm_vjp, .decompose = native_rms_norm_decompose,
-   .needs = {[0] = CN_IN(0) | CN_IN(1) | CN_OUT(1), [1] = CN_IN(0) | CN_IN(1) | CN_OUT(1)}},
+   .needs = {[0] = CN_IN(0) | CN_IN(1) | CN_OUT(1), [1] = CN_IN(0) | CN_IN(1) | CN_OUT(1)},
+   .copied = CN_IN(0) | CN_IN(1)},
   {.sig = "native_rms_norm_backward(Tensor grad_out, Tensor input, int[] normalized_shape, Tensor rstd, "
           "Tensor? weight, int[] output_mask) -> (Tensor grad_input, Tensor grad_weight) ; internal tuple",
    .doc = "Gradients of native_rms_norm; those whose output_mask is 0 come back empty. Has no gradient of its own.",

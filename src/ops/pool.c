@@ -333,7 +333,7 @@ const cn_op cni_pool_ops[] = {
   {.sig = "adaptive_avg_pool2d(Tensor input, int[2] output_size) -> Tensor ; nn grad_fn_AdaptiveAvgPool2DBackward0",
    .doc = "The means of output_size windows that cover an image (N, C, H, W) or (C, H, W): window i of n goes from "
           "floor(i * H / n) to ceil((i + 1) * H / n).",
-   .infer = adaptive_infer, .vjp = adaptive_vjp, .needs = {[0] = CN_IN(0)}},
+   .infer = adaptive_infer, .vjp = adaptive_vjp, .needs = {[0] = CN_IN(0)}, .copied = CN_IN(0)},
   {.sig = "adaptive_max_pool2d_with_indices(Tensor input, int[2] output_size) -> (Tensor output, Tensor indices) ; nn "
           "tuple",
    .doc = "The largest elements of output_size windows that cover an image (see adaptive_avg_pool2d), and where in its "

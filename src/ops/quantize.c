@@ -260,12 +260,14 @@ const cn_op cni_quantize_ops[] = {
    .doc = "input as if it were quantised to quant_min..quant_max and back. The gradient goes straight through where "
           "the number was in range, and is zero where it was clamped.",
    .infer = fake_infer, .vjp = fake_vjp, .decompose = fake_decompose,
-   .needs = {[0] = CN_IN(0) | CN_IN(1) | CN_IN(2)}},
+   .needs = {[0] = CN_IN(0) | CN_IN(1) | CN_IN(2)},
+   .copied = CN_IN(0) | CN_IN(1) | CN_IN(2)},
   {.sig = "fake_quantize_per_channel_affine(Tensor input, Tensor scale, Tensor zero_point, int axis, int quant_min, "
           "int quant_max) -> Tensor ; grad_fn_FakeQuantizePerChannelAffineCachemaskBackward0",
    .doc = "fake_quantize_per_tensor_affine with a scale and a zero point for each index of axis.",
    .infer = fake_infer, .vjp = fake_vjp, .decompose = fake_decompose,
-   .needs = {[0] = CN_IN(0) | CN_IN(1) | CN_IN(2)}},
+   .needs = {[0] = CN_IN(0) | CN_IN(1) | CN_IN(2)},
+   .copied = CN_IN(0) | CN_IN(1) | CN_IN(2)},
   {.sig = "scaled_mm(Tensor input, Tensor mat2, Tensor scale_a, Tensor scale_b, Tensor? bias=None, "
           "Tensor? scale_result=None, dtype? out_dtype=None, bool use_fast_accum=False) -> Tensor "
           "; alias__scaled_mm opt_bias opt_scale_result",

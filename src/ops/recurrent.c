@@ -309,7 +309,7 @@ static int rnn_relu_decompose(cn_call *c) { return sequence(c, CNI_RNN_RELU); }
 const cn_op cni_recurrent_ops[] = {
   {.sig = "gated_tanh(Tensor gate, Tensor input) -> Tensor ; internal grad_fn_MulBackward0",
    .doc = "sigmoid(gate) tanh(input): what an LSTM writes to its memory, and what it gives out.",
-   PROGRAM(gated_tanh)},
+   PROGRAM(gated_tanh), .copied = CN_IN(1)},
   {.sig = "gated_sum(Tensor gate, Tensor input, Tensor other) -> Tensor ; internal grad_fn_AddBackward0",
    .doc = "sigmoid(gate) input + other: the memory of an LSTM after a step.",
    PROGRAM(gated_sum)},

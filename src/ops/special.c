@@ -80,7 +80,7 @@ const cn_op cni_special_ops[] = {
    PROGRAM(erfcx)},
   {.sig = "special_ndtr(Tensor input) -> Tensor ; special",
    .doc = "The standard normal distribution function.",
-   PROGRAM(ndtr)},
+   PROGRAM(ndtr), .copied = CN_IN(0)},
   {.sig = "special_log_ndtr(Tensor input) -> Tensor ; special",
    .doc = "Logarithm of the standard normal distribution function, exact far to the left too.",
    PROGRAM(log_ndtr)},

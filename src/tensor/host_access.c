@@ -207,7 +207,7 @@ int cn_copy_from_data(cn_tensor *t, const void *data, size_t size)
   if (cni_is_contiguous(t->d.ndim, t->d.shape, t->d.strides)) status = copy_in(t, t->d.data, data, size);
   else if (t->d.device == CN_CPU) copy_elements(array, t->d.data, &t->d, false);
   else status = copy_device_elements(array, t, false);
-  if (!status) atomic_fetch_add_explicit(&t->storage->version, 1, memory_order_relaxed);
+  if (!status) cni_count_write(t);
   return status;
 }
 

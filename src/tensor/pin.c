@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/dtype.h"
+#include "base/hooks.h"
 #include "tensor.h"
 
 typedef struct pinned {
@@ -34,6 +35,12 @@ int cni_pinned_settle(const cni_storage *s)
 {
   pinned *p = pinned_of(s);
   return p && atomic_exchange(&p->lent, false) ? cni_memory.host_wait(p->device, p->memory) : CN_OK;
+}
+
+int cni_storage_settle_now(cni_storage *s)
+{
+  int status = atomic_load_explicit(&s->guards, memory_order_acquire) ? cni_hooks.copy_guarded(s) : CN_OK;
+  return status || !s->free_payload ? status : cni_pinned_settle(s);
 }
 
 /* NULL: no such memory, or an error. */

@@ -46,6 +46,7 @@ static inline void begin(cn_tensor *t, cni_storage *storage, int64_t offset, int
   t->storage = storage;
   t->offset = offset;
   t->view = NULL;
+  t->versions = NULL;
   t->node = NULL;
   atomic_init(&t->node_version, 0);
   t->value = t->value_version = 0;
@@ -91,9 +92,29 @@ cn_tensor *cni_tensor_alias(const cn_tensor *t)
   if (!a) return NULL;
   a->d.weak = t->d.weak;
   a->inference = t->inference;
+  if (CNI_UNLIKELY(t->versions != NULL)) cni_versions_set(a, t);
   a->value = t->value;
   a->value_version = t->value_version;
   return a;
+}
+
+static void versions_release(cni_versions *v)
+{
+  if (cni_refs_end(&v->refs)) cni_free(v, sizeof *v);
+}
+
+int cni_versions_set(cn_tensor *t, const cn_tensor *of)
+{
+  cni_versions *old = t->versions, *made = of ? of->versions : cni_alloc(sizeof *made);
+  if (!of && !made) return CN_ERR_MEMORY;
+  if (!of) {
+    atomic_init(&made->refs, 0);
+    atomic_init(&made->n, 0);
+  }
+  if (made) atomic_fetch_add_explicit(&made->refs, 1, memory_order_relaxed);
+  t->versions = made;
+  if (old) versions_release(old);
+  return CN_OK;
 }
 
 /* ---- view records ---- */
@@ -157,6 +178,7 @@ int cni_tensor_set_view(cn_tensor *t, cn_tensor *parent, const cn_op *op, const 
 static void end(cn_tensor *t)
 {
   cni_storage *s = t->storage;
+  if (CNI_UNLIKELY(t->versions != NULL)) versions_release(t->versions);
   if (!t->housed) {
     cni_storage_release(s);
     cni_free(t, sizeof *t);
@@ -252,7 +274,7 @@ bool cn_is_channels_last(const cn_tensor *t)
   return t && cni_is_channels_last(t->d.ndim, t->d.shape, t->d.strides);
 }
 bool cn_is_view(const cn_tensor *t) { return t && t->view; }
-uint64_t cn_tensor_version(const cn_tensor *t) { return t ? atomic_load(&t->storage->version) : 0; }
+uint64_t cn_tensor_version(const cn_tensor *t) { return t ? cni_version(t) : 0; }
 size_t cn_tensor_nbytes(const cn_tensor *t)
 {
   return t ? cni_dtype_bytes(t->d.dtype, t->d.numel) : 0;

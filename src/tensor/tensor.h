@@ -26,7 +26,9 @@ typedef struct cni_storage {
   cn_device device;
   void *data;
   size_t size;          /* bytes usable at data */
-  _Atomic uint64_t version; /* writes so far */
+  _Atomic uint64_t version; /* writes so far, as autograd counts them: less those of `apart` */
+  _Atomic uint64_t apart;   /* writes through tensors that count their own (cni_versions) */
+  struct cni_guarded *_Atomic guards; /* autograd: saved values that are copied before the next write; NULL: none */
   _Atomic bool shown;   /* others may write to the memory without raising version: whoever has its address */
   size_t block;         /* bytes of the block that holds this struct (and more: cni_home) */
   void (*free_payload)(void *payload); /* borrowed memory: called at the end; NULL for our own */
@@ -34,6 +36,12 @@ typedef struct cni_storage {
                          * its cni_live */
   void *stream;         /* device memory: where it was allocated, and is given back */
 } cni_storage;
+
+/* The writes through a tensor, and through views of it, that counts its own: t.data does. */
+typedef struct cni_versions {
+  _Atomic int32_t refs;
+  _Atomic uint64_t n;
+} cni_versions;
 
 /* How a view came to be; makes in-place writes through views and capture possible. */
 typedef struct cni_view {
@@ -55,8 +63,9 @@ struct cn_tensor {
   cni_storage *storage;    /* owned */
   int64_t offset;          /* of d.data from storage->data, in elements */
   cni_view *view;          /* owned; NULL for a tensor with memory of its own */
+  cni_versions *versions;  /* owned; NULL: storage->version counts writes through it */
   struct cni_node *node;   /* owned; NULL: needs no gradient. A leaf's node has no op */
-  _Atomic uint64_t node_version; /* of views: storage->version when node was set; a newer one means it is stale */
+  _Atomic uint64_t node_version; /* of views: cni_version when node was set; a newer one means it is stale */
   uint64_t value;          /* made while capturing: which capture, and its value in that graph (graph/capture.c) */
   uint64_t value_version;  /* ... and the write count of its memory that value belongs to */
 };
@@ -80,13 +89,36 @@ static inline bool cni_refs_end(_Atomic int32_t *refs)
          atomic_fetch_sub_explicit(refs, 1, memory_order_acq_rel) == 1;
 }
 
+/* ---- counts of writes ---- */
+static inline _Atomic uint64_t *cni_version_at(const cn_tensor *t)
+{
+  return CNI_LIKELY(!t->versions) ? &t->storage->version : &t->versions->n;
+}
+/* What autograd compares: writes through t, its views and what it is a view of. */
+static inline uint64_t cni_version(const cn_tensor *t)
+{
+  return atomic_load_explicit(cni_version_at(t), memory_order_relaxed);
+}
+/* All writes to its memory: for whoever keeps what was made of the values. */
+static inline uint64_t cni_writes(const cn_tensor *t)
+{
+  return atomic_load_explicit(&t->storage->version, memory_order_relaxed) +
+         atomic_load_explicit(&t->storage->apart, memory_order_relaxed);
+}
+static inline void cni_count_write(cn_tensor *t)
+{
+  atomic_fetch_add_explicit(cni_version_at(t), 1, memory_order_relaxed);
+  if (CNI_UNLIKELY(t->versions != NULL)) atomic_fetch_add_explicit(&t->storage->apart, 1, memory_order_relaxed);
+}
+/* t counts as `of` does from now on; of NULL: its own. 0 or CN_ERR_MEMORY. */
+int cni_versions_set(cn_tensor *t, const cn_tensor *of);
+
 /* Was the memory of a view written to since its history was made? Only after a no is t->node to be read: another
  * thread that reads the view too may be making it anew. */
 static inline bool cni_tensor_stale(const cn_tensor *t)
 {
   return t->view && !t->detached &&
-         atomic_load_explicit(&t->node_version, memory_order_acquire) !=
-           atomic_load_explicit(&t->storage->version, memory_order_relaxed);
+         atomic_load_explicit(&t->node_version, memory_order_acquire) != cni_version(t);
 }
 
 /* ---- storage (storage.c) ---- */
@@ -95,6 +127,8 @@ static inline void cni_storage_init(cni_storage *s, size_t block, cn_device devi
 {
   atomic_init(&s->refs, 1);
   atomic_init(&s->version, 0);
+  atomic_init(&s->apart, 0);
+  atomic_init(&s->guards, NULL);
   atomic_init(&s->shown, false);
   s->device = device;
   s->data = data;
@@ -164,11 +198,14 @@ static inline bool cni_device_can(cn_device device, uint32_t what)
 /* ---- pinned storage (pin.c) ---- */
 /* A copy of s to a device may be queued from now on. */
 void cni_storage_lend(const cni_storage *s);
-/* Before a write to s: waits for copies that may still read it. 0, or a failure of the device found while waiting. */
 int cni_pinned_settle(const cni_storage *s);
-static inline int cni_storage_settle(const cni_storage *s)
+/* Before a write to s: copies what must not change with it, waits for copies that may still read it. 0, no memory, or
+ * a failure of the device found while waiting. */
+int cni_storage_settle_now(cni_storage *s);
+static inline int cni_storage_settle(cni_storage *s)
 {
-  return CNI_LIKELY(!s->free_payload) ? CN_OK : cni_pinned_settle(s);
+  bool plain = !s->free_payload && !atomic_load_explicit(&s->guards, memory_order_acquire);
+  return CNI_LIKELY(plain) ? CN_OK : cni_storage_settle_now(s);
 }
 
 /* ---- tensors (tensor.c) ---- */

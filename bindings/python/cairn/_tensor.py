@@ -58,8 +58,8 @@ class Tensor(Compat, _C.TensorBase):
 
     @property
     def data(self) -> Tensor:
-        """The same memory without the history."""
-        return self.detach()
+        """The same memory without the history. Autograd does not see writes to it (those to detach() it does)."""
+        return self._data()
 
     @data.setter
     def data(self, other: Tensor) -> None:

@@ -388,6 +388,12 @@ static PyObject *tensor_set_data(PyObject *self, PyObject *other)
   Py_RETURN_NONE;
 }
 
+static PyObject *tensor_data(PyObject *self, PyObject *Py_UNUSED(none))
+{
+  cn_scope *scope = cn_scope_begin();
+  return cnpy_wrap(cnpy_take(scope, cn_data_of(cnpy_t(self))));
+}
+
 static PyObject *tensor_retain_grad(PyObject *self, PyObject *Py_UNUSED(none))
 {
   cn_tensor *t = cnpy_t(self);
@@ -498,6 +504,7 @@ PyMethodDef cnpy_autograd_methods[] = {
    "register_hook(hook)\n--\n\nCalls hook(grad) when this tensor's gradient is known; a tensor that it returns takes "
    "the gradient's place. Returns a handle with remove()."},
   {"_register_after", tensor_register_after, METH_O, "Calls fn(grad) when backward has added to a leaf's gradient."},
+  {"_data", tensor_data, METH_NOARGS, "The same memory without history, with a version of its own."},
   {"_set_data", tensor_set_data, METH_O,
    "_set_data(other)\n--\n\nt.data = other: other's values from now on; a leaf stays a leaf with its gradient."},
   {NULL, NULL, 0, NULL}};

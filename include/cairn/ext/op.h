@@ -247,6 +247,9 @@ struct cn_op {
   /* Adds the arithmetic of a call, whose results are described in call->spec; bytes are there already, and may be put
    * right. NULL: a formula's steps, or none. */
   void (*cost)(cn_cost *cost, const cn_call *call);
+  /* Inputs and results (CN_IN, CN_OUT bits) that may be written to before backward although it needs them: PyTorch has
+   * saved something else that it made of them. The first write copies what was saved. */
+  uint32_t copied;
 };
 
 /* ---- for infer rules and kernels ---- */

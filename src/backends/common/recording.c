@@ -148,8 +148,7 @@ static int call_again(host_call *h)
 {
   cn_call c = h->c;
   int status = cni_dispatch_now(&c, h->info);
-  for (int i = 0; i < c.nout; i++)
-    atomic_fetch_add_explicit(&c.out[i]->storage->version, 1, memory_order_relaxed);
+  for (int i = 0; i < c.nout; i++) cni_count_write(c.out[i]);
   if (status != CN_REFUSED) return status;
   return cni_fail(CN_ERR_UNSUPPORTED, "%s: a call of the host that cannot be repeated in a replay", h->info->name);
 }
@@ -165,7 +164,8 @@ static bool was_there(const cn_call *c, const cni_storage *s)
 {
   for (int i = 0; i < c->nin; i++)
     if (c->in[i] && c->in[i]->storage == s) return true;
-  return atomic_load_explicit(&s->version, memory_order_relaxed) > 0;
+  return atomic_load_explicit(&s->version, memory_order_relaxed) > 0 ||
+         atomic_load_explicit(&s->apart, memory_order_relaxed) > 0;
 }
 
 /* Keeps what a call is about to write over, unless that is known already. */
