@@ -1,7 +1,8 @@
 /* function.c: custom functions (forward and backward written by the user) and gradient checkpointing on top of them.
  *
- * Place in the flow: beside record.c: makes a node whose backward is a callback. Invariant: a context saves handles
- * without history, with the version they had; their history is put back only when a backward records itself. */
+ * Place in the flow: beside record.c: makes a node whose backward is a callback. Invariant: a context saves the very
+ * tensors, with the version they had, but results without history, which would lead back to it: theirs is put back
+ * whenever they are asked for. */
 #include <cairn/graph.h>
 #include <string.h>
 
@@ -9,7 +10,7 @@
 
 typedef struct saved_value {
   cni_saved value;
-  int source; /* input i, or ninputs + result i; -1: neither */
+  int result; /* which result it is; -1: none */
 } saved_value;
 
 struct cni_context_data {
@@ -49,8 +50,7 @@ int cn_context_save(cn_context *ctx, cn_tensor *const *tensors, size_t n)
   if (cni_grow((void **)&c->saved, &c->saved_cap, c->nsaved + n, sizeof *c->saved)) return CN_ERR_MEMORY;
   for (size_t i = 0; i < n; i++) {
     if (!tensors[i]) return cni_fail(CN_ERR_TYPE, "context_save: tensor %zu is NULL", i);
-    c->saved[c->nsaved++] = (saved_value){
-      {cni_tensor_keep(tensors[i]), atomic_load(&tensors[i]->storage->version)}, -1};
+    c->saved[c->nsaved++] = (saved_value){{cni_tensor_keep(tensors[i]), cni_version(tensors[i])}, -1};
   }
   return CN_OK;
 }
@@ -84,33 +84,29 @@ cn_tensor *cn_context_saved(cn_context *ctx, size_t i)
   }
   saved_value *s = &c->saved[i];
   cn_tensor *t = s->value.t;
-  if (atomic_load(&t->storage->version) != s->value.version) {
+  if (cni_version(t) != s->value.version) {
     cni_fail(CN_ERR_GRAD, "backward of %s: saved tensor %zu was changed in place after it was saved", c->fn->name, i);
     return NULL;
   }
-  const cni_node *n = c->node;
-  if (!c->history || s->source < 0) return t;
-  const cni_edge *edge = s->source < n->nin ? &n->edges[s->source] : NULL;
-  if (edge && !edge->node) return t;
+  if (s->result < 0 || c->nondiff >> s->result & 1 || !cn_dtype_is_float((cn_dtype)t->d.dtype)) return t;
   cn_tensor *linked = cni_scope_add(cni_tensor_alias(t));
   if (!linked) return NULL;
-  linked->node = cni_node_keep(edge ? edge->node : (cni_node *)n);
-  linked->out_index = edge ? edge->index : s->source - n->nin;
+  linked->node = cni_node_keep(c->node);
+  linked->out_index = s->result;
   return linked;
 }
 
-/* Replaces the handles saved in forward by aliases without history, and notes where they came from. */
-static int settle_saved(struct cni_context_data *c, cn_tensor *const *in, int nin, cn_tensor *const *out, int nout)
+/* Replaces results among the saved handles by aliases without history, and notes which they are. */
+static int settle_saved(struct cni_context_data *c, cn_tensor *const *out, int nout)
 {
   for (size_t i = 0; i < c->nsaved; i++) {
-    cn_tensor *t = c->saved[i].value.t, *alias = cni_tensor_alias(t);
-    if (!alias) return CN_ERR_MEMORY;
-    for (int k = 0; k < nin; k++)
-      if (in[k] == t) c->saved[i].source = k;
+    cn_tensor *t = c->saved[i].value.t;
     for (int k = 0; k < nout; k++)
-      if (out[k] == t) c->saved[i].source = nin + k;
-    c->saved[i].value.t = alias;
-    cni_tensor_release(t);
+      if (out[k] == t) c->saved[i].result = k;
+    if (c->saved[i].result < 0) continue;
+    if (!(c->saved[i].value.t = cni_tensor_alias(t))) c->saved[i].value.t = t;
+    else cni_tensor_release(t);
+    if (c->saved[i].value.t == t) return CN_ERR_MEMORY;
   }
   return CN_OK;
 }
@@ -188,7 +184,7 @@ static int note_needs(struct cni_context_data *c, cn_tensor *const *in, size_t n
 
 static int record_function(struct cni_context_data *c, cn_tensor **out, size_t nout, cn_tensor *const *in, size_t nin)
 {
-  int status = settle_saved(c, in, (int)nin, out, (int)nout);
+  int status = settle_saved(c, out, (int)nout);
   for (size_t i = 0; i < nout && !status; i++)
     if (c->dirty >> i & 1) status = cni_inplace_check(c->fn->name, out[i]);
   cni_node *n = status ? NULL : function_node(in, nin, out, nout);

@@ -90,7 +90,11 @@ static void forget(void *payload)
 {
   if (!Py_IsInitialized()) return;
   PyGILState_STATE gil = PyGILState_Ensure();
+  PyObject *type, *value, *traceback; /* of an exception on its way */
+  PyErr_Fetch(&type, &value, &traceback);
   context_of(payload)->raw = NULL;
+  if (PyObject_SetAttrString(payload, "_very", Py_None)) PyErr_Clear(); /* what it has saved goes with the record */
+  PyErr_Restore(type, value, traceback);
   cnpy_callback_free(payload);
   PyGILState_Release(gil);
 }

@@ -59,6 +59,14 @@ class FunctionCtx(_C.ContextBase):
         self._dirty: tuple[Tensor, ...] = ()
         self._constant: tuple[Tensor, ...] = ()
         self._materialize = True
+        self._very: tuple[Tensor | None, ...] | None = ()
+
+    @property
+    def saved_tensors(self) -> tuple[Tensor, ...]:
+        """The tensors given to save_for_backward: the very objects, but for results of forward, of which these are
+        others with the same memory and history. An error where one was changed in place since."""
+        checked = super().saved_tensors
+        return tuple(c if t is None else t for t, c in zip(self._very or checked, checked))
 
     if TYPE_CHECKING:
         def __getattr__(self, name: str) -> Any: ...
@@ -200,6 +208,7 @@ class Function:
         ctx._out_metas = tuple((o.shape, o.dtype, o.device) for o in tensors)
         saved, dirty, constant = ctx._to_save, ctx._dirty, ctx._constant
         ctx._to_save = ctx._dirty = ctx._constant = ()
+        ctx._very = tuple(None if any(t is o for o in tensors) else t for t in saved)  # results would refer to ctx
         inputs = tuple(a for a in args if isinstance(a, Tensor))
         results = _C._function_apply(ctx, cls.__name__ + "Backward", inputs, tensors, tuple(saved), tuple(dirty),
                                      tuple(constant))
