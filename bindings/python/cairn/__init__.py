@@ -17,7 +17,7 @@ from ._numpy import from_numpy as from_numpy
 from .random import (Generator as Generator, default_generator as default_generator, get_rng_state as get_rng_state,
                      initial_seed as initial_seed, manual_seed as manual_seed, seed as seed, set_rng_state as
                      set_rng_state)
-from . import _libraries as _libraries
+from . import _C as _C, _libraries as _libraries
 from . import autograd as autograd, linalg as linalg, random as random, special as special, version as version
 from ._forms_pointwise import *  # noqa: F401,F403
 from ._forms_shape import *  # noqa: F401,F403
@@ -30,38 +30,57 @@ from typing import TYPE_CHECKING as _TYPING
 
 # What is imported by those who use it, so that `import cairn` stays a matter of milliseconds: modules of the package,
 # and names that stand in one of them.
-_MODULES = ("accelerator", "amp", "backends", "callbacks", "compiler", "cuda", "datasets", "distributed",
-            "distributions", "export", "func", "fx", "hub", "io", "jit", "keras", "lists", "metrics", "models", "mps",
-            "multiprocessing", "nn", "onnx", "ops", "optim", "overrides", "profiler", "serialization", "signal",
-            "stablehlo", "storage", "strings", "testing", "tokenizers", "transforms", "types", "utils", "xpu", "zoo")
+_MODULES = ("__config__", "_dynamo", "_inductor", "_jit_internal", "_ops", "_tensor_str", "_utils", "accelerator",
+            "amp", "ao", "backends", "callbacks", "compiler", "cpu", "cuda", "datasets", "distributed", "distributions",
+            "export", "func", "functional", "futures", "fx", "hub", "io", "jit", "keras", "library", "lists", "metrics",
+            "models", "monitor", "mps", "multiprocessing", "nested", "nn", "onnx", "ops", "optim", "overrides",
+            "package", "profiler", "quantization", "quasirandom", "serialization", "signal", "stablehlo", "storage",
+            "strings", "testing", "tokenizers", "torch_version", "transforms", "types", "utils", "xpu", "zoo")
 _NAMES = {name: place for place, names in {
     "_alias": "as_torch", "_control": "cond",
-    "_legacy": "BFloat16Tensor BoolTensor ByteTensor CharTensor DoubleTensor FloatTensor HalfTensor IntTensor "
-               "LongTensor ShortTensor",
+    "_absent": "PyTorchFileReader PyTorchFileWriter ScriptMethod ScriptObject",
+    "_legacy": "BFloat16Storage BFloat16Tensor BoolStorage BoolTensor ByteStorage ByteTensor CharStorage CharTensor "
+               "DoubleStorage DoubleTensor FloatStorage FloatTensor HalfStorage HalfTensor IntStorage IntTensor "
+               "LongStorage LongTensor ShortStorage ShortTensor",
+    "futures": "Future",
     "_settings": "are_deterministic_algorithms_enabled get_deterministic_debug_mode get_float32_matmul_precision "
                  "get_num_interop_threads is_deterministic_algorithms_warn_only_enabled is_warn_always_enabled "
                  "set_default_tensor_type set_deterministic_debug_mode set_float32_matmul_precision set_flush_denormal "
                  "set_num_interop_threads set_warn_always use_deterministic_algorithms",
-    "_limits": "Cancelled limits", "_streams": "Event Stream", "_vmap": "vmap",
+    "_limits": "Cancelled limits",
+    "_symbols": "SymBool SymFloat SymInt sym_float sym_fresh_size sym_int sym_ite sym_max sym_min sym_not sym_sqrt "
+                "sym_sum",
+    "jit": "ScriptFunction ScriptModule", "_streams": "Event Stream", "_vmap": "vmap",
     "amp.autocast_mode": "autocast get_autocast_cpu_dtype get_autocast_dtype get_autocast_gpu_dtype "
                          "is_autocast_cache_enabled is_autocast_cpu_enabled is_autocast_enabled "
                          "set_autocast_cache_enabled set_autocast_dtype set_autocast_enabled",
     "autograd.tape": "GradientTape", "compiler": "compile", "model": "Model", "serialization": "load save",
     "storage": "TypedStorage UntypedStorage", "zoo": "summary"}.items() for name in names.split()}
 if _TYPING:
-    from . import (accelerator as accelerator, amp as amp, backends as backends, callbacks as callbacks, compiler as
-                   compiler, cuda as cuda, datasets as datasets, distributed as distributed, distributions as
-                   distributions, export as export, func as func, fx as fx, hub as hub, io as io, jit as jit, keras as keras, lists as lists, metrics as metrics, models
-                   as models, mps as mps, multiprocessing as multiprocessing, nn as nn, onnx as onnx, ops as ops, optim
-                   as optim, overrides as overrides, profiler as profiler, serialization as serialization, signal as
-                   signal, stablehlo as stablehlo, storage as storage, strings as strings, testing as testing,
-                   tokenizers as tokenizers, transforms as transforms, types as types, utils as utils, xpu as xpu, zoo
-                   as zoo)
+    from . import (accelerator as accelerator, amp as amp, ao as ao, backends as backends, callbacks as callbacks,
+                   compiler as compiler, cpu as cpu, cuda as cuda, datasets as datasets, distributed as distributed,
+                   distributions as distributions, export as export, func as func, functional as functional, futures as
+                   futures, fx as fx, hub as hub, io as io, jit as jit, keras as keras, library as library, lists as
+                   lists, metrics as metrics, models as models, monitor as monitor, mps as mps, multiprocessing as
+                   multiprocessing, nested as nested, nn as nn, onnx as onnx, ops as ops, optim as optim, overrides as
+                   overrides, package as package, profiler as profiler, quantization as quantization, quasirandom as
+                   quasirandom, serialization as serialization, signal as signal, stablehlo as stablehlo, storage as
+                   storage, strings as strings, testing as testing, tokenizers as tokenizers, torch_version as
+                   torch_version, transforms as transforms, types as types, utils as utils, xpu as xpu, zoo as zoo)
     from ._alias import as_torch as as_torch
     from ._control import cond as cond
+    from ._absent import (PyTorchFileReader as PyTorchFileReader, PyTorchFileWriter as PyTorchFileWriter, ScriptMethod as
+                          ScriptMethod, ScriptObject as ScriptObject)
+    from ._symbols import *
+    from .jit import ScriptFunction as ScriptFunction, ScriptModule as ScriptModule
+    from ._legacy import (BFloat16Storage as BFloat16Storage, BoolStorage as BoolStorage, ByteStorage as ByteStorage,
+                          CharStorage as CharStorage, DoubleStorage as DoubleStorage, FloatStorage as FloatStorage,
+                          HalfStorage as HalfStorage, IntStorage as IntStorage, LongStorage as LongStorage, ShortStorage
+                          as ShortStorage)
     from ._legacy import (BFloat16Tensor as BFloat16Tensor, BoolTensor as BoolTensor, ByteTensor as ByteTensor,
                           CharTensor as CharTensor, DoubleTensor as DoubleTensor, FloatTensor as FloatTensor, HalfTensor
                           as HalfTensor, IntTensor as IntTensor, LongTensor as LongTensor, ShortTensor as ShortTensor)
+    from .futures import Future as Future
     from ._limits import Cancelled as Cancelled, limits as limits
     from ._settings import *
     from ._streams import Event as Event, Stream as Stream
@@ -84,10 +103,19 @@ else:
         from importlib import import_module
         if name in _MODULES:
             return import_module("." + name, __name__)
+        if name.startswith("_foreach_"):
+            value = globals()[name] = import_module("._foreach", __name__).by_name(name)
+            return value
         if name not in _NAMES:
             raise AttributeError("module 'cairn' has no attribute %r" % (name,))
         value = globals()[name] = getattr(import_module("." + _NAMES[name], __name__), name)
         return value
+
+    def _name_of_c(name: str) -> object:
+        from ._c_names import by_name
+        return by_name(name)
+
+    setattr(_C, "__getattr__", _name_of_c)
 
     def __dir__() -> list[str]:
         return sorted({*globals(), *_MODULES, *_NAMES})

@@ -6,6 +6,7 @@ it returns could be taken for a result. Upper-case attributes of a class are mar
 """
 from __future__ import annotations
 
+import abc
 import sys
 from types import ModuleType
 from typing import Any, Callable, Mapping
@@ -27,7 +28,7 @@ class Mark:
         return self.name
 
 
-class _Kind(type):
+class _Kind(abc.ABCMeta):
     """The class of classes that are not there."""
     _why: str
 
@@ -98,3 +99,9 @@ def spaces(package: str, table: Mapping[str, str], why: str) -> dict[str, Space]
             made[inner] = sys.modules[full] = Space(full, table.get(inner, ""), why)
             setattr(sys.modules[full.rpartition(".")[0]], parts[depth - 1], made[inner])
     return made
+
+
+_INSIDE = "this part of PyTorch's inside has no counterpart in cairn"
+PyTorchFileReader, PyTorchFileWriter, ScriptMethod, ScriptObject = (
+    kind(__name__.partition(".")[0], name, _INSIDE)
+    for name in ("PyTorchFileReader", "PyTorchFileWriter", "ScriptMethod", "ScriptObject"))

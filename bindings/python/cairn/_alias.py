@@ -2,7 +2,9 @@
 parts those of cairn, in programs that are not to be touched.
 
 Place in the flow: nothing here runs until a program asks for it, by cairn.as_torch() or `python -m cairn.as_torch`.
-Invariant: a module of cairn stays one object with one name (its own), whatever names it is imported under."""
+Packages ask which release of torch they have before they use it, so torch.__version__, and what importlib.metadata says,
+is then the one that cairn follows, with cairn's own behind a plus. Invariant: a module of cairn stays one object with one
+name (its own), whatever names it is imported under."""
 from __future__ import annotations
 
 import sys
@@ -14,6 +16,7 @@ from typing import Any, Sequence
 __all__ = ["as_torch"]
 
 _OWN = __name__.partition(".")[0]
+_RELEASES = {"torch": "2.15.0", "torchvision": "0.29.2"}  # whose names and meanings cairn follows
 _VISION = ("datasets", "io", "models", "ops", "transforms", "utils")  # torchvision's parts, each cairn's of that name
 
 
@@ -49,6 +52,19 @@ class _Finder:  # unused: path, target (the protocol of finders)
             return None
         return ModuleSpec(fullname, _Loader(_OWN + "." + rest))  # type: ignore[arg-type]
 
+    @staticmethod
+    def find_distributions(context: Any = None) -> list[Any]:
+        """What importlib.metadata is told of torch and torchvision: their versions."""
+        from ._alias_metadata import distribution
+        name = getattr(context, "name", None)
+        wanted = [name] if name is not None else list(_standing)
+        return [distribution(n, _version(n)) for n in wanted if n in _standing]
+
+
+def _version(name: str) -> str:
+    from .version import __version__
+    return "%s+cairn%s" % (_RELEASES[name], __version__)
+
 
 class _Vision(ModuleType):
     """torchvision, whose parts are imported when they are asked for."""
@@ -56,7 +72,8 @@ class _Vision(ModuleType):
     def __init__(self) -> None:
         super().__init__("torchvision", "torchvision's parts, as cairn has them.")
         self.__path__: list[str] = []
-        self.__version__ = "0.0+cairn"
+        self.__spec__ = ModuleSpec("torchvision", None, is_package=True)
+        self.__version__ = _version("torchvision")
 
     def __getattr__(self, name: str) -> Any:
         if name in _VISION:
@@ -76,6 +93,9 @@ def as_torch() -> None:
         for name in made:
             if name in sys.modules and sys.modules[name] is not made[name]:
                 raise RuntimeError("%s is imported already: call cairn.as_torch() before the first import of it" % name)
+        from .torch_version import TorchVersion
         _standing.update(made)
+        setattr(made["torch"], "torch", made["torch"])  # as `import torch` inside of torch leaves it
+        setattr(made["torch"], "__version__", TorchVersion(_version("torch")))
         sys.meta_path.insert(0, _Finder)
     sys.modules.update(_standing)

@@ -73,17 +73,27 @@ class StorageType(type):
         raise NotImplementedError("%s.%s: make a tensor and take its storage()" % (cls.__module__, cls.__name__))
 
 
-_STORAGES: dict[str, StorageType] = {}
+def _storage(kind: str, dtype: _C.dtype, space: str) -> StorageType:
+    return StorageType(kind + "Storage", (), {"__module__": space, "dtype": dtype, "is_cuda": space == "cairn.cuda",
+                                              "__doc__": "Storages of type %s." % dtype})
+
+
+_STORAGES = {"%s.%sStorage" % (space, kind): _storage(kind, dtype, space)
+             for space in ("cairn", "cairn.cuda") for dtype, kind in _type_names.items()}
+BFloat16Storage, BoolStorage, ByteStorage = (_STORAGES["cairn." + k] for k in ("BFloat16Storage", "BoolStorage",
+                                                                              "ByteStorage"))
+CharStorage, DoubleStorage, FloatStorage = (_STORAGES["cairn." + k] for k in ("CharStorage", "DoubleStorage",
+                                                                             "FloatStorage"))
+HalfStorage, IntStorage, LongStorage = (_STORAGES["cairn." + k] for k in ("HalfStorage", "IntStorage", "LongStorage"))
+ShortStorage = _STORAGES["cairn.ShortStorage"]
 
 
 def storage_by_name(name: str) -> StorageType:
     """The class of that name: "cuda.FloatStorage"."""
-    if not _STORAGES:
-        for dtype, kind in _type_names.items():
-            space = {"__module__": "cairn.cuda", "dtype": dtype, "is_cuda": True,
-                     "__doc__": "Storages of type %s." % dtype}
-            _STORAGES["cuda.%sStorage" % kind] = StorageType(kind + "Storage", (), space)
-    return _STORAGES[name]
+    found = _STORAGES.get("cairn." + name)
+    if found is None:
+        raise AttributeError("module 'cairn.cuda' has no attribute %r" % name.rpartition(".")[2])
+    return found
 
 
 def by_name(name: str) -> TensorType:

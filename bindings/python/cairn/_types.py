@@ -55,6 +55,12 @@ _FLOATS = {
     "float64": (64, 52, 1023, -1022), "float32": (32, 23, 127, -126), "float16": (16, 10, 15, -14),
     "bfloat16": (16, 7, 127, -126),
 }
+# name: (step above one, largest, smallest, smallest normal) of the types of eight bits, which keep no place for Inf
+_EIGHTS = {
+    "float8_e4m3fn": (0.125, 448.0, -448.0, 2.0 ** -6), "float8_e4m3fnuz": (0.125, 240.0, -240.0, 2.0 ** -7),
+    "float8_e5m2": (0.25, 57344.0, -57344.0, 2.0 ** -14), "float8_e5m2fnuz": (0.25, 57344.0, -57344.0, 2.0 ** -15),
+    "float8_e8m0fnu": (1.0, 2.0 ** 127, 2.0 ** -127, 2.0 ** -127),
+}
 _INTS = {"uint8": (8, False), "int8": (8, True), "int16": (16, True), "int32": (32, True), "int64": (64, True),
          "uint16": (16, False), "uint32": (32, False), "uint64": (64, False)}
 
@@ -68,9 +74,14 @@ class finfo:
 
     def __init__(self, type: _Dtype | None = None) -> None:
         dtype = type if type is not None else _C.get_default_dtype()
-        if _name(dtype) not in _FLOATS:
-            raise TypeError("finfo() takes a floating-point type, not %s" % dtype)
         self.dtype = _name(dtype)
+        if self.dtype in _EIGHTS:
+            self.bits, self.resolution = 8, 1.0
+            self.eps, self.max, self.min, self.tiny = _EIGHTS[self.dtype]
+            self.smallest_normal = self.tiny
+            return
+        if self.dtype not in _FLOATS:
+            raise TypeError("finfo() takes a floating-point type, not %s" % dtype)
         self.bits, mantissa, top, bottom = _FLOATS[self.dtype]
         self.eps = 2.0 ** -mantissa
         self.max = (2.0 - self.eps) * 2.0 ** top

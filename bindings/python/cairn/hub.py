@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import sys
 from types import ModuleType
 from typing import Any, Callable
@@ -15,6 +16,7 @@ from urllib.parse import urlparse
 __all__ = ["download_url_to_file", "get_dir", "help", "list", "load", "load_state_dict_from_url", "set_dir"]
 
 _dir: str | None = None
+HASH_REGEX = re.compile(r"-([a-f0-9]*)\.")  # the digest in a file's name
 
 
 def get_dir() -> str:
@@ -28,6 +30,11 @@ def set_dir(d: str) -> None:
     """Keeps files in this folder from now on."""
     global _dir
     _dir = os.path.expanduser(d)
+
+
+def _get_torch_home() -> str:
+    """The folder around it."""
+    return os.path.dirname(get_dir())
 
 
 def _config(repo_or_dir: str, source: str) -> ModuleType:

@@ -5,7 +5,7 @@ keep in files; script compiles no source code: it is the code itself, whose ops 
 """
 from __future__ import annotations
 
-from typing import Any, Callable, TypeVar
+from typing import Any, Callable, Final, TypeVar
 
 from . import nn, random
 from ._arguments import only_speed, refused
@@ -13,7 +13,7 @@ from ._tensor import Tensor
 from .compiler import _is_tensor, _mapped, compile, is_compiling
 from .export import ExportedProgram, load as load_program, traced as _traced
 
-__all__ = ["ScriptModule", "TracedFunction", "TracedModule", "compile", "export", "ignore", "is_scripting",
+__all__ = ["Final", "ScriptModule", "TracedFunction", "TracedModule", "compile", "export", "ignore", "is_scripting",
            "is_tracing", "load", "save", "script", "script_method", "trace", "unused"]
 
 _Code = TypeVar("_Code", bound=Callable[..., Any])
@@ -160,3 +160,12 @@ def load(f: Any, map_location: Any = None, _extra_files: Any = None, _restore_sh
     if map_location is not None and str(map_location) != "cpu":
         refused("jit.load", "the graph runs where its inputs are traced", map_location=map_location)
     return load_program(f).module()
+
+
+def __getattr__(name: str) -> Any:
+    if name.startswith("__"):
+        raise AttributeError(name)
+    from . import _jit_more
+    if not hasattr(_jit_more, name):
+        raise AttributeError("module 'cairn.jit' has no attribute %r" % (name,))
+    return getattr(_jit_more, name)

@@ -4,6 +4,7 @@ Boxes are (n, 4): left, top, right, bottom.
 """
 from __future__ import annotations
 
+import sys
 from typing import Any, Callable, Sequence
 
 from . import _C, nn
@@ -12,7 +13,12 @@ from .nn import functional as _F
 
 __all__ = ["Conv2dNormActivation", "MLP", "Permute", "SqueezeExcitation", "StochasticDepth", "batched_nms", "box_area",
            "box_convert", "box_iou", "clip_boxes_to_image", "generalized_box_iou", "nms", "remove_small_boxes",
-           "sigmoid_focal_loss", "stochastic_depth"]
+           "sigmoid_focal_loss", "stochastic_depth", "FrozenBatchNorm2d"]
+
+__path__: list[str] = []
+for _part in ("boxes", "focal_loss", "misc", "stochastic_depth"):  # torchvision.ops.misc and so on: these names
+    sys.modules[__name__ + "." + _part] = sys.modules[__name__]
+del _part
 
 
 # ---- boxes ----
@@ -154,6 +160,31 @@ class Permute(nn.Module):
         return x.permute(self.dims)
 
 
+class FrozenBatchNorm2d(nn.Module):
+    """A batch norm whose statistics and factors stay as they are: all four are buffers."""
+    weight: Tensor
+    bias: Tensor
+    running_mean: Tensor
+    running_var: Tensor
+
+    def __init__(self, num_features: int, eps: float = 1e-5) -> None:
+        super().__init__()
+        self.eps = eps
+        for name, value in (("weight", 1.0), ("bias", 0.0), ("running_mean", 0.0), ("running_var", 1.0)):
+            self.register_buffer(name, _C.full((num_features,), value))
+
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, *rest: Any) -> None:
+        state_dict.pop(prefix + "num_batches_tracked", None)
+        super()._load_from_state_dict(state_dict, prefix, *rest)
+
+    def forward(self, x: Tensor) -> Tensor:
+        scale = (self.weight * (self.running_var + self.eps).rsqrt())[:, None, None]
+        return x * scale + (self.bias[:, None, None] - self.running_mean[:, None, None] * scale)
+
+    def extra_repr(self) -> str:
+        return "%d, eps=%s" % (self.weight.shape[0], self.eps)
+
+
 class Conv2dNormActivation(nn.Sequential):
     """A convolution that keeps sizes, a norm and an activation; norm_layer or activation_layer None leaves one out."""
 
@@ -212,3 +243,21 @@ class MLP(nn.Sequential):
             layers.append(nn.Dropout(dropout, **given))
             in_channels = width
         super().__init__(*layers)
+
+
+_ABSENT = ("DeformConv2d FeaturePyramidNetwork MultiScaleRoIAlign PSRoIAlign PSRoIPool RoIAlign RoIPool complete_box_iou "
+           "complete_box_iou_loss deform_conv2d distance_box_iou distance_box_iou_loss drop_block2d drop_block3d "
+           "generalized_box_iou_loss masks_to_boxes ps_roi_align ps_roi_pool roi_align roi_pool").split()
+
+
+def __getattr__(name: str) -> Any:
+    """torchvision's other ops, which raise when they are used, and torch.ops' namespaces."""
+    if name in _ABSENT:
+        from . import _absent
+        make = _absent.kind if name[0].isupper() else _absent.function
+        made = globals()[name] = make(__name__, name, "this op of torchvision has no counterpart in cairn")
+        return made
+    if name.startswith("__"):
+        raise AttributeError("module 'cairn.ops' has no attribute %r" % (name,))
+    from ._ops import namespace
+    return namespace(name)

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 __all__ = ["add_safe_globals", "clear_safe_globals", "get_safe_globals", "load", "load_checkpoint",
            "remove_safe_globals", "safe_globals", "save", "save_checkpoint"]
 
+MAP_LOCATION = Any  # what load's map_location may be, in annotations
+
 DEFAULT_PROTOCOL = 2
 _BITS = 1 << 63
 

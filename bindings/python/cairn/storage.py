@@ -86,6 +86,26 @@ class UntypedStorage(_Storage):
         same = {1: _C.uint8, 2: _C.int16, 4: _C.int32, 8: _C.int64}[self._typed.itemsize]
         return _C.frombuffer(memoryview(_C._bitcast(self._typed, same)).cast("B"), dtype=_C.uint8)
 
+    @staticmethod
+    def from_file(filename: Any, shared: bool = False, size: int = 0) -> UntypedStorage:
+        """The bytes of a file: of its own; shared: the file's, which is made or grows to `size`, and gets what is
+        written."""
+        import mmap
+        import os
+        path = os.fspath(filename)
+        if shared:
+            with open(path, "r+b" if os.path.exists(path) else "w+b") as file:
+                if os.path.getsize(path) < size:
+                    file.truncate(size)
+                mapped = mmap.mmap(file.fileno(), size or os.path.getsize(path))
+            return UntypedStorage(_C.frombuffer(mapped, dtype=_C.uint8))
+        have = os.path.getsize(path)
+        if size > have:
+            raise RuntimeError("from_file: %s has %d bytes, fewer than %d" % (path, have, size))
+        with open(path, "rb") as file:
+            data = bytearray(file.read(size or have))
+        return UntypedStorage(_C.frombuffer(data, dtype=_C.uint8) if data else _C.empty((0,), dtype=_C.uint8))
+
     def size(self) -> int:
         """The number of bytes."""
         return self._bytes

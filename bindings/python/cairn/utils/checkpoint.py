@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import contextlib
 import weakref
-from typing import Any, Callable, ContextManager, Iterator, TypeVar
+from typing import Any, Callable, ContextManager, Iterable, Iterator, TypeVar
 
 from .. import _C
+from .._arguments import warn
 from .._modes import enable_grad, is_grad_enabled
 from .._tensor import Tensor
 from ..autograd.graph import saved_tensors_hooks
 from ..random import fork_rng
 
-__all__ = ["CheckpointError", "CheckpointFunction", "checkpoint", "checkpoint_sequential",
-           "set_checkpoint_debug_enabled", "set_checkpoint_early_stop"]
+__all__ = ["CheckpointError", "CheckpointFunction", "check_backward_validity", "checkpoint", "checkpoint_sequential",
+           "detach_variable", "get_device_states", "noop_context_fn", "set_checkpoint_debug_enabled",
+           "set_checkpoint_early_stop", "set_device_states"]
 
 _T = TypeVar("_T")
 _Contexts = Callable[[], tuple[ContextManager[Any], ContextManager[Any]]]
@@ -111,6 +113,39 @@ class _Frame:
 
 def _no_contexts() -> tuple[ContextManager[Any], ContextManager[Any]]:
     return contextlib.nullcontext(), contextlib.nullcontext()
+
+
+noop_context_fn = _no_contexts
+
+
+def get_device_states(*args: Any) -> tuple[list[int], list[Tensor]]:
+    """(numbers of the CUDA devices that tensors among the arguments lie on, the states of their generators)."""
+    from ..cuda.random import get_rng_state
+    from ._pytree import tree_leaves
+    numbers = sorted({a.get_device() for a in tree_leaves(args) if isinstance(a, Tensor) and a.is_cuda})
+    return numbers, [get_rng_state(number) for number in numbers]
+
+
+def set_device_states(devices: Any, states: Any, *, device_type: str | None = None) -> None:
+    """Puts the states back."""
+    from ..cuda.random import set_rng_state
+    if device_type not in (None, "cuda") and devices:
+        raise NotImplementedError("set_device_states: device_type=%r" % device_type)
+    for number, state in zip(devices, states):
+        set_rng_state(state, number)
+
+
+def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The tensors of a tuple without their history; they require gradients as before."""
+    if not isinstance(inputs, tuple):
+        raise RuntimeError("Only tuple of tensors is supported. Got Unsupported input type: %s" % type(inputs).__name__)
+    return tuple(a.detach().requires_grad_(a.requires_grad) if isinstance(a, Tensor) else a for a in inputs)
+
+
+def check_backward_validity(inputs: Iterable[Any]) -> None:
+    """Warns where nothing requires a gradient."""
+    if not any(a.requires_grad for a in inputs if isinstance(a, Tensor)):
+        warn("None of the inputs have requires_grad=True. Gradients will be None")
 
 
 def checkpoint(function: Callable[..., _T], *args: Any, use_reentrant: bool | None = None,

@@ -1,0 +1,89 @@
+"""Names that programs take out of torch._C besides ops: for classes with a say, and types in annotations.
+
+Place in the flow: cairn._C gives them when they are asked for. Invariant: a type that is not there has no objects, and
+a question about what is not there is answered with no.
+"""
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+from . import _absent, _C
+from ._tensor import Tensor
+from ._tensor_compat import switched_off
+
+__all__ = ["by_name"]
+
+_WHY = "this part of PyTorch's inside has no counterpart in cairn"
+
+
+def _log_api_usage_once(event: str) -> None:
+    """Nothing is logged; the event must be text."""
+    if not isinstance(event, str):
+        raise TypeError("_log_api_usage_once: expected text, not %s" % type(event).__name__)
+
+
+def _get_tracing_state() -> Any:
+    """Something where a graph is being captured, else None."""
+    return True if _C._tracing() else None
+
+
+class _Nn(ModuleType):
+    """torch._C._nn: functions of neural networks, and what reads the arguments of Module.to."""
+
+    def __getattr__(self, name: str) -> Any:
+        from .nn import functional
+        return getattr(functional, name)
+
+    @staticmethod
+    def _parse_to(*args: Any, **kwargs: Any) -> tuple[Any, Any, bool, Any]:
+        """(device, dtype, non_blocking, memory_format)"""
+        from .nn.module import _place
+        device, dtype, form = _place(*args, **kwargs)
+        blocking = kwargs.get("non_blocking", next((a for a in args if isinstance(a, bool)), False))
+        return device, dtype, bool(blocking), form
+
+
+_SPACES = {"_functorch": "TransformType CInterpreter", "_distributed_c10d": "ProcessGroup Store", "_dynamo": "",
+           "_onnx": "TensorProtoDataType OperatorExportTypes TrainingMode", "_profiler": "", "_autograd": ""}
+_CLASSES = frozenset("ScriptFunction ScriptModule ScriptMethod ScriptObject Graph Node Value Block DispatchKey "
+                     "DispatchKeySet FunctionSchema TensorType ListType DictType TupleType OptionalType IntType "
+                     "FloatType BoolType StringType NumberType ClassType InterfaceType CompilationUnit "
+                     "PyTorchFileReader PyTorchFileWriter StreamObjType JITException".split())
+_made: dict[str, Any] = {}
+
+
+def _cuda_count() -> int:
+    return _C._device_count("cuda")
+
+
+def _any_autocast() -> bool:
+    return _C._autocast_dtype(True) is not None or _C._autocast_dtype(False) is not None
+
+
+def _find(name: str) -> Any:
+    import cairn
+    from . import overrides
+    if name in _CLASSES:
+        return _absent.kind("cairn._C", name, _WHY)
+    if name in _SPACES:
+        return _absent.Space("cairn._C." + name, _SPACES[name], _WHY)
+    if name == "_nn":
+        return _Nn("cairn._C._nn")
+    plain = {"_disabled_torch_function_impl": switched_off, "_disabled_torch_dispatch_impl": switched_off,
+             "_log_api_usage_once": _log_api_usage_once, "_TensorMeta": type(Tensor), "_TensorBase": _C.TensorBase,
+             "_get_tracing_state": _get_tracing_state, "_is_tracing": _C._tracing, "Size": cairn.Size,
+             "DisableTorchFunctionSubclass": overrides.DisableTorchFunctionSubclass, "Generator": cairn.Generator,
+             "DisableTorchFunction": overrides.DisableTorchFunction, "_VariableFunctions": cairn,
+             "_linalg": cairn.linalg, "_special": cairn.special, "_cuda_getDeviceCount": _cuda_count,
+             "_is_any_autocast_enabled": _any_autocast}
+    if name not in plain:
+        raise AttributeError("module 'cairn._C' has no attribute %r" % (name,))
+    return plain[name]
+
+
+def by_name(name: str) -> Any:
+    """The value of that name, the same each time, or AttributeError."""
+    if name not in _made:
+        _made[name] = _find(name)
+    return _made[name]
