@@ -36,6 +36,10 @@ _MODULES = ("__config__", "_dynamo", "_inductor", "_jit_internal", "_ops", "_ten
             "models", "monitor", "mps", "multiprocessing", "nested", "nn", "onnx", "ops", "optim", "overrides",
             "package", "profiler", "quantization", "quasirandom", "serialization", "signal", "stablehlo", "storage",
             "strings", "testing", "tokenizers", "torch_version", "transforms", "types", "utils", "xpu", "zoo")
+# Private modules of torch that have no counterpart: see _absent_parts.py.
+_PARTS = frozenset("_VF _custom_ops _decomp _dispatch _export _functorch _guards _higher_order_ops _lazy _library "
+                   "_logging _meta_registrations _numpy _prims _prims_common _refs _streambase _subclasses _vmap_internals "
+                   "_weights_only_unpickler".split())
 _NAMES = {name: place for place, names in {
     "_alias": "as_torch", "_control": "cond",
     "_absent": "PyTorchFileReader PyTorchFileWriter ScriptMethod ScriptObject",
@@ -102,13 +106,16 @@ else:
     def __getattr__(name: str) -> object:
         from importlib import import_module
         if name in _MODULES:
-            return import_module("." + name, __name__)
+            return import_module("." + name, __package__)
         if name.startswith("_foreach_"):
-            value = globals()[name] = import_module("._foreach", __name__).by_name(name)
+            value = globals()[name] = import_module("._foreach", __package__).by_name(name)
             return value
         if name not in _NAMES:
+            if name in _PARTS:
+                from ._absent_parts import part
+                return part(name)
             raise AttributeError("module 'cairn' has no attribute %r" % (name,))
-        value = globals()[name] = getattr(import_module("." + _NAMES[name], __name__), name)
+        value = globals()[name] = getattr(import_module("." + _NAMES[name], __package__), name)
         return value
 
     def _name_of_c(name: str) -> object:

@@ -3,8 +3,8 @@ parts those of cairn, in programs that are not to be touched.
 
 Place in the flow: nothing here runs until a program asks for it, by cairn.as_torch() or `python -m cairn.as_torch`.
 Packages ask which release of torch they have before they use it, so torch.__version__, and what importlib.metadata says,
-is then the one that cairn follows, with cairn's own behind a plus. Invariant: a module of cairn stays one object with one
-name (its own), whatever names it is imported under."""
+is then the one that cairn follows, with cairn's own behind a plus; and its name is the one that it was imported under.
+Invariant: a module of cairn stays one object, whatever names it is imported under, and modules inside keep their own."""
 from __future__ import annotations
 
 import sys
@@ -32,8 +32,11 @@ class _Loader:
         except ModuleNotFoundError as error:
             if error.name != self.name:
                 raise
-            raise ModuleNotFoundError("No module named %r: cairn, which stands for it here, has none"
-                                      % spec.name, name=spec.name) from None
+            home, _, name = self.name.rpartition(".")
+            module = getattr(import_module(home), name, None)  # a module that stands in another one's place
+            if not isinstance(module, ModuleType):
+                raise ModuleNotFoundError("No module named %r: cairn, which stands for it here, has none"
+                                          % spec.name, name=spec.name) from None
         self.spec = module.__spec__
         return module
 
@@ -95,6 +98,7 @@ def as_torch() -> None:
                 raise RuntimeError("%s is imported already: call cairn.as_torch() before the first import of it" % name)
         from .torch_version import TorchVersion
         _standing.update(made)
+        setattr(made["torch"], "__name__", "torch")
         setattr(made["torch"], "torch", made["torch"])  # as `import torch` inside of torch leaves it
         setattr(made["torch"], "__version__", TorchVersion(_version("torch")))
         sys.meta_path.insert(0, _Finder)

@@ -1,66 +1,67 @@
 """The ops of torch.ops.aten that cairn answers to, each with its overloads, as PyTorch 2.15 names them.
 
-Place in the flow: _ops.py looks names up here. Invariant: every name leads to something of cairn that computes it."""
+Place in the flow: _ops.py looks names up here. Invariant: every name in OVERLOADS leads to something of
+cairn that computes it; those in OTHERS can be named, and raise when they are called."""
 from __future__ import annotations
 
-__all__ = ["OVERLOADS"]
+__all__ = ["OTHERS", "OVERLOADS"]
 
 _TEXT = """\
-_adaptive_avg_pool2d: default out; _adaptive_avg_pool3d: default out; _foreach_abs: default out; _foreach_abs_:
-default; _foreach_acos: default out; _foreach_acos_: default; _foreach_add: List List_out Scalar ScalarList
-ScalarList_out Scalar_out Tensor Tensor_out; _foreach_add_: List Scalar ScalarList Tensor; _foreach_addcdiv: Scalar
-ScalarList ScalarList_out Scalar_out Tensor Tensor_out; _foreach_addcdiv_: Scalar ScalarList Tensor;
-_foreach_addcmul: Scalar ScalarList ScalarList_out Scalar_out Tensor Tensor_out; _foreach_addcmul_: Scalar
-ScalarList Tensor; _foreach_asin: default out; _foreach_asin_: default; _foreach_atan: default out; _foreach_atan_:
-default; _foreach_ceil: default out; _foreach_ceil_: default; _foreach_clamp_max: List List_out Scalar ScalarList
-ScalarList_out Scalar_out; _foreach_clamp_max_: List Scalar ScalarList; _foreach_clamp_min: List List_out Scalar
-ScalarList ScalarList_out Scalar_out; _foreach_clamp_min_: List Scalar ScalarList; _foreach_clone: default out;
-_foreach_copy_: default; _foreach_cos: default out; _foreach_cos_: default; _foreach_cosh: default out;
-_foreach_cosh_: default; _foreach_div: List List_out Scalar ScalarList ScalarList_out Scalar_out Tensor Tensor_out;
-_foreach_div_: List Scalar ScalarList Tensor; _foreach_erf: default out; _foreach_erf_: default; _foreach_erfc:
-default out; _foreach_erfc_: default; _foreach_exp: default out; _foreach_exp_: default; _foreach_expm1: default
-out; _foreach_expm1_: default; _foreach_floor: default out; _foreach_floor_: default; _foreach_frac: default out;
-_foreach_frac_: default; _foreach_lerp: List List_out Scalar ScalarList ScalarList_out Scalar_out; _foreach_lerp_:
-List Scalar ScalarList; _foreach_lgamma: default out; _foreach_lgamma_: default; _foreach_log: default out;
-_foreach_log10: default out; _foreach_log10_: default; _foreach_log1p: default out; _foreach_log1p_: default;
-_foreach_log2: default out; _foreach_log2_: default; _foreach_log_: default; _foreach_max: default out;
-_foreach_maximum: List List_out Scalar ScalarList ScalarList_out Scalar_out; _foreach_maximum_: List Scalar
-ScalarList; _foreach_minimum: List List_out Scalar ScalarList ScalarList_out Scalar_out; _foreach_minimum_: List
-Scalar ScalarList; _foreach_mm: default; _foreach_mul: List List_out Scalar ScalarList ScalarList_out Scalar_out
-Tensor Tensor_out; _foreach_mul_: List Scalar ScalarList Tensor; _foreach_neg: default out; _foreach_neg_: default;
-_foreach_norm: Scalar Scalar_out; _foreach_pow: List List_out Scalar ScalarAndTensor ScalarList ScalarList_out
-Scalar_out; _foreach_pow_: List Scalar ScalarList; _foreach_powsum: Scalar Scalar_out; _foreach_reciprocal: default
-out; _foreach_reciprocal_: default; _foreach_round: default out; _foreach_round_: default; _foreach_rsqrt: default
-out; _foreach_rsqrt_: default; _foreach_sigmoid: default out; _foreach_sigmoid_: default; _foreach_sign: default
-out; _foreach_sign_: default; _foreach_sin: default out; _foreach_sin_: default; _foreach_sinh: default out;
-_foreach_sinh_: default; _foreach_sqrt: default out; _foreach_sqrt_: default; _foreach_sub: List List_out Scalar
-ScalarList ScalarList_out Scalar_out; _foreach_sub_: List Scalar ScalarList; _foreach_tan: default out;
-_foreach_tan_: default; _foreach_tanh: default out; _foreach_tanh_: default; _foreach_trunc: default out;
-_foreach_trunc_: default; _foreach_zero_: default; _grouped_mm: default; _int_mm: default out; _local_scalar_dense:
-default; _log_softmax: default out; _reshape_alias: default; _scaled_mm: default out; _softmax: default out;
-_to_copy: default out; _unsafe_view: default out; _version: default; abs: default out; abs_: default; absolute:
-default out; absolute_: default; acos: Scalar complex default float int out; acos_: default; acosh: Scalar complex
-default float int out; acosh_: default; adaptive_avg_pool1d: default out; adaptive_avg_pool2d: default out;
-adaptive_avg_pool3d: default out; adaptive_max_pool1d: default; adaptive_max_pool2d: default out;
-adaptive_max_pool3d: default out; add: Scalar Scalar_out Tensor complex complex_float complex_int default float
-float_complex float_int int int_complex int_float out str t; add_: Scalar Tensor t; addbmm: default out; addbmm_:
-default; addcdiv: default out; addcdiv_: default; addcmul: default out; addcmul_: default; addmm: default dtype
-dtype_out out; addmm_: default; addmv: default out; addmv_: default; addr: default out; addr_: default; adjoint:
-default; affine_grid_generator: default out; alias: default; all: all_out bool default dim dims dims_out float int
-out; allclose: default; alpha_dropout: default; amax: default out; amin: default out; aminmax: default out; angle:
-Scalar complex default float int out; any: all_out bool default dim dims dims_out float int out str; arange: default
-out start start_out start_step; arccos: default out; arccos_: default; arccosh: default out; arccosh_: default;
-arcsin: default out; arcsin_: default; arcsinh: default out; arcsinh_: default; arctan: default out; arctan2:
-default out; arctan2_: default; arctan_: default; arctanh: default out; arctanh_: default; argmax: default out;
-argmin: default out; argsort: default stable stable_out; argwhere: default; as_strided: default; as_strided_:
-default; as_strided_scatter: default out; as_tensor: bool complex default float int list; asin: Scalar complex
-default float int out; asin_: default; asinh: Scalar complex default float int out; asinh_: default; atan: Scalar
-complex default float int out; atan2: Scalar_Scalar default float float_int int int_float out; atan2_: default;
-atan_: default; atanh: Scalar complex default float int out; atanh_: default; atleast_1d: Sequence default;
-atleast_2d: Sequence default; atleast_3d: Sequence default; avg_pool1d: default out; avg_pool2d: default out;
-avg_pool3d: default out; backward: TensorList default; baddbmm: default dtype dtype_out out; baddbmm_: default;
-bartlett_window: default out periodic periodic_out; batch_norm: default; bernoulli: Tensor Tensor_out default
-float_out out p; bernoulli_: Tensor float; bilinear: default; binary_cross_entropy: default out;
+_adaptive_avg_pool2d: default out; _adaptive_avg_pool3d: default out; _convolution: default deprecated out;
+_foreach_abs: default out; _foreach_abs_: default; _foreach_acos: default out; _foreach_acos_: default;
+_foreach_add: List List_out Scalar ScalarList ScalarList_out Scalar_out Tensor Tensor_out; _foreach_add_: List
+Scalar ScalarList Tensor; _foreach_addcdiv: Scalar ScalarList ScalarList_out Scalar_out Tensor Tensor_out;
+_foreach_addcdiv_: Scalar ScalarList Tensor; _foreach_addcmul: Scalar ScalarList ScalarList_out Scalar_out Tensor
+Tensor_out; _foreach_addcmul_: Scalar ScalarList Tensor; _foreach_asin: default out; _foreach_asin_: default;
+_foreach_atan: default out; _foreach_atan_: default; _foreach_ceil: default out; _foreach_ceil_: default;
+_foreach_clamp_max: List List_out Scalar ScalarList ScalarList_out Scalar_out; _foreach_clamp_max_: List Scalar
+ScalarList; _foreach_clamp_min: List List_out Scalar ScalarList ScalarList_out Scalar_out; _foreach_clamp_min_: List
+Scalar ScalarList; _foreach_clone: default out; _foreach_copy_: default; _foreach_cos: default out; _foreach_cos_:
+default; _foreach_cosh: default out; _foreach_cosh_: default; _foreach_div: List List_out Scalar ScalarList
+ScalarList_out Scalar_out Tensor Tensor_out; _foreach_div_: List Scalar ScalarList Tensor; _foreach_erf: default
+out; _foreach_erf_: default; _foreach_erfc: default out; _foreach_erfc_: default; _foreach_exp: default out;
+_foreach_exp_: default; _foreach_expm1: default out; _foreach_expm1_: default; _foreach_floor: default out;
+_foreach_floor_: default; _foreach_frac: default out; _foreach_frac_: default; _foreach_lerp: List List_out Scalar
+ScalarList ScalarList_out Scalar_out; _foreach_lerp_: List Scalar ScalarList; _foreach_lgamma: default out;
+_foreach_lgamma_: default; _foreach_log: default out; _foreach_log10: default out; _foreach_log10_: default;
+_foreach_log1p: default out; _foreach_log1p_: default; _foreach_log2: default out; _foreach_log2_: default;
+_foreach_log_: default; _foreach_max: default out; _foreach_maximum: List List_out Scalar ScalarList ScalarList_out
+Scalar_out; _foreach_maximum_: List Scalar ScalarList; _foreach_minimum: List List_out Scalar ScalarList
+ScalarList_out Scalar_out; _foreach_minimum_: List Scalar ScalarList; _foreach_mm: default; _foreach_mul: List
+List_out Scalar ScalarList ScalarList_out Scalar_out Tensor Tensor_out; _foreach_mul_: List Scalar ScalarList
+Tensor; _foreach_neg: default out; _foreach_neg_: default; _foreach_norm: Scalar Scalar_out; _foreach_pow: List
+List_out Scalar ScalarAndTensor ScalarList ScalarList_out Scalar_out; _foreach_pow_: List Scalar ScalarList;
+_foreach_powsum: Scalar Scalar_out; _foreach_reciprocal: default out; _foreach_reciprocal_: default; _foreach_round:
+default out; _foreach_round_: default; _foreach_rsqrt: default out; _foreach_rsqrt_: default; _foreach_sigmoid:
+default out; _foreach_sigmoid_: default; _foreach_sign: default out; _foreach_sign_: default; _foreach_sin: default
+out; _foreach_sin_: default; _foreach_sinh: default out; _foreach_sinh_: default; _foreach_sqrt: default out;
+_foreach_sqrt_: default; _foreach_sub: List List_out Scalar ScalarList ScalarList_out Scalar_out; _foreach_sub_:
+List Scalar ScalarList; _foreach_tan: default out; _foreach_tan_: default; _foreach_tanh: default out;
+_foreach_tanh_: default; _foreach_trunc: default out; _foreach_trunc_: default; _foreach_zero_: default;
+_grouped_mm: default; _int_mm: default out; _local_scalar_dense: default; _log_softmax: default out; _reshape_alias:
+default; _scaled_mm: default out; _softmax: default out; _to_copy: default out; _unsafe_view: default out; _version:
+default; abs: default out; abs_: default; absolute: default out; absolute_: default; acos: Scalar complex default
+float int out; acos_: default; acosh: Scalar complex default float int out; acosh_: default; adaptive_avg_pool1d:
+default out; adaptive_avg_pool2d: default out; adaptive_avg_pool3d: default out; adaptive_max_pool1d: default;
+adaptive_max_pool2d: default out; adaptive_max_pool3d: default out; add: Scalar Scalar_out Tensor complex
+complex_float complex_int default float float_complex float_int int int_complex int_float out str t; add_: Scalar
+Tensor t; addbmm: default out; addbmm_: default; addcdiv: default out; addcdiv_: default; addcmul: default out;
+addcmul_: default; addmm: default dtype dtype_out out; addmm_: default; addmv: default out; addmv_: default; addr:
+default out; addr_: default; adjoint: default; affine_grid_generator: default out; alias: default; all: all_out bool
+default dim dims dims_out float int out; allclose: default; alpha_dropout: default; amax: default out; amin: default
+out; aminmax: default out; angle: Scalar complex default float int out; any: all_out bool default dim dims dims_out
+float int out str; arange: default out start start_out start_step; arccos: default out; arccos_: default; arccosh:
+default out; arccosh_: default; arcsin: default out; arcsin_: default; arcsinh: default out; arcsinh_: default;
+arctan: default out; arctan2: default out; arctan2_: default; arctan_: default; arctanh: default out; arctanh_:
+default; argmax: default out; argmin: default out; argsort: default stable stable_out; argwhere: default;
+as_strided: default; as_strided_: default; as_strided_scatter: default out; as_tensor: bool complex default float
+int list; asin: Scalar complex default float int out; asin_: default; asinh: Scalar complex default float int out;
+asinh_: default; atan: Scalar complex default float int out; atan2: Scalar_Scalar default float float_int int
+int_float out; atan2_: default; atan_: default; atanh: Scalar complex default float int out; atanh_: default;
+atleast_1d: Sequence default; atleast_2d: Sequence default; atleast_3d: Sequence default; avg_pool1d: default out;
+avg_pool2d: default out; avg_pool3d: default out; backward: TensorList default; baddbmm: default dtype dtype_out
+out; baddbmm_: default; bartlett_window: default out periodic periodic_out; batch_norm: default; bernoulli: Tensor
+Tensor_out default float_out out p; bernoulli_: Tensor float; bilinear: default; binary_cross_entropy: default out;
 binary_cross_entropy_with_logits: default out; bincount: default out; binomial: default out; bitwise_and: Scalar
 Scalar_Tensor Scalar_Tensor_out Scalar_out Tensor Tensor_out; bitwise_and_: Scalar Tensor; bitwise_left_shift:
 Scalar_Tensor Scalar_Tensor_out Tensor Tensor_Scalar Tensor_Scalar_out Tensor_out; bitwise_left_shift_: Tensor
@@ -268,3 +269,150 @@ Scalar_Other Tensor; zero: default out; zero_: default; zeros: default out; zero
 """
 OVERLOADS = {name: overloads.split() for name, _, overloads in (
     one.strip().partition(": ") for one in _TEXT.replace("\n", " ").split(";"))}
+
+_MORE = """\
+Bool Complex ComplexImplicit Delete Float FloatImplicit Int IntImplicit ScalarImplicit _adaptive_avg_pool2d_backward
+_adaptive_avg_pool3d_backward _add_batch_dim _add_relu _add_relu_ _addmm_activation _aminmax
+_amp_foreach_non_finite_check_and_unscale _amp_foreach_non_finite_check_and_unscale_ _amp_update_scale
+_amp_update_scale_ _assert_async _assert_tensor_metadata _autocast_to_full_precision _autocast_to_reduced_precision
+_backward _batch_norm_impl_index _batch_norm_impl_index_backward _batch_norm_no_update _batch_norm_with_update
+_batch_norm_with_update_functional _cast_Byte _cast_Char _cast_Double _cast_Float _cast_Half _cast_Int _cast_Long
+_cast_Short _cdist_backward _cdist_forward _cholesky_solve_helper _choose_qparams_per_tensor _chunk_cat _coalesce
+_coalesced _coalesced_ _compute_linear_combination _conj _conj_copy _conj_physical _conv_depthwise2d
+_convert_indices_from_coo_to_csr _convert_indices_from_csr_to_coo _convert_weight_to_int4pack
+_convert_weight_to_int4pack_for_cpu _convolution_double_backward _convolution_mode _copy_from _copy_from_and_resize
+_cslt_compress _cslt_sparse_mm _cslt_sparse_mm_search _ctc_loss _ctc_loss_backward _cudnn_attention_backward
+_cudnn_attention_forward _cudnn_attention_forward_no_dropout_inplace _cudnn_ctc_loss _cudnn_init_dropout_state
+_cudnn_rnn _cudnn_rnn_backward _cudnn_rnn_flatten_weight _cummax_helper _cummin_helper _debug_has_internal_overlap
+_dimI _dimV _dim_arange _dirichlet_grad _dyn_quant_matmul_4bit _dyn_quant_pack_4bit_weight
+_efficient_attention_backward _efficient_attention_forward _efficientzerotensor _embedding_bag
+_embedding_bag_backward _embedding_bag_dense_backward _embedding_bag_forward_only
+_embedding_bag_per_sample_weights_backward _embedding_bag_sparse_backward _empty_affine_quantized
+_empty_per_channel_affine_quantized _euclidean_dist _fake_quantize_learnable_per_channel_affine
+_fake_quantize_learnable_per_channel_affine_backward _fake_quantize_learnable_per_tensor_affine
+_fake_quantize_learnable_per_tensor_affine_backward _fake_quantize_per_tensor_affine_cachemask_tensor_qparams
+_fft_c2c _fft_c2r _fft_r2c _fill_mem_eff_dropout_mask_ _flash_attention_backward _flash_attention_forward
+_flash_attention_forward_no_dropout_inplace _foobar _foreach_copy _foreach_zero _functional_assert_async
+_functional_assert_scalar _functional_sym_constrain_range _functional_sym_constrain_range_for_size _fused_adagrad
+_fused_adagrad_ _fused_adam _fused_adam_ _fused_adamw _fused_adamw_ _fused_dropout _fused_moving_avg_obs_fq_helper
+_fused_moving_avg_obs_fq_helper_functional _fused_rms_norm _fused_rms_norm_backward _fused_sdp_choice _fused_sgd
+_fused_sgd_ _fw_primal _fw_primal_copy _gather_sparse_backward _grad_sum_to_size _grid_sampler_2d_cpu_fallback
+_grid_sampler_2d_cpu_fallback_backward _has_compatible_shallow_copy_type _has_same_storage_numel
+_histogramdd_bin_edges _histogramdd_from_bin_cts _histogramdd_from_bin_tensors _index_put_impl _index_put_impl_
+_indices _indices_copy _is_all_true _is_any_true _is_zerotensor _jagged_to_padded_dense_forward _lazy_clone
+_linalg_check_errors _linalg_det _linalg_eigh _linalg_eigvals _linalg_slogdet _linalg_solve_ex _linalg_svd
+_list_to_tensor _log_softmax_backward_data _logcumsumexp _lstm_mps _lu_with_info _make_dep_token _make_dual
+_make_dual_copy _make_per_channel_quantized_tensor _make_per_tensor_quantized_tensor _masked_scale _masked_softmax
+_masked_softmax_backward _mixed_dtypes_linear _mkldnn_reshape _mkldnn_transpose _mkldnn_transpose_ _mps_convolution
+_mps_convolution_transpose _native_batch_norm_legit _native_batch_norm_legit_functional
+_native_batch_norm_legit_no_training _native_multi_head_attention _ncf_unsqueeze _ncf_view _neg_view _neg_view_copy
+_nested_compute_contiguous_strides_offsets _nested_from_padded _nested_from_padded_and_nested_example
+_nested_from_padded_tensor _nested_get_jagged_dummy _nested_get_lengths _nested_get_max_seqlen
+_nested_get_min_seqlen _nested_get_offsets _nested_get_ragged_idx _nested_get_values _nested_get_values_copy
+_nested_select_backward _nested_sum_backward _nested_tensor_from_mask _nested_tensor_from_mask_left_aligned
+_nested_tensor_from_tensor_list _nested_tensor_size _nested_tensor_softmax_with_shape _nested_tensor_storage_offsets
+_nested_tensor_strides _nested_view_from_buffer _nested_view_from_buffer_copy _nested_view_from_jagged
+_nested_view_from_jagged_copy _new_zeros_with_same_feature_meta _nnpack_spatial_convolution _nnz
+_no_grad_embedding_renorm_ _no_grad_fill_ _no_grad_normal_ _no_grad_uniform_ _no_grad_zero_ _pack_padded_sequence
+_pack_padded_sequence_backward _pack_sequence _pad_circular _pad_enum _pad_packed_sequence
+_padded_dense_to_jagged_forward _pdist_backward _pdist_forward _philox_key_fold_in _philox_key_split _philox_normal
+_philox_normal_ _philox_randint _philox_randint_ _philox_uniform _philox_uniform_ _pin_memory _prelu_kernel
+_prelu_kernel_backward _propagate_xla_data _remove_batch_dim _reshape_alias_copy _reshape_copy _reshape_from_tensor
+_resize_output _resize_output_ _rowwise_prune _safe_softmax _sample_dirichlet _saturate_weight_to_fp16 _scaled_addmm
+_scaled_addmm_ _scaled_dot_product_attention_math _scaled_dot_product_attention_math_for_mps
+_scaled_dot_product_cudnn_attention _scaled_dot_product_cudnn_attention_backward
+_scaled_dot_product_efficient_attention _scaled_dot_product_efficient_attention_backward
+_scaled_dot_product_flash_attention _scaled_dot_product_flash_attention_backward
+_scaled_dot_product_flash_attention_for_cpu _scaled_dot_product_flash_attention_for_cpu_backward
+_scaled_dot_product_fused_attention_overrideable _scaled_dot_product_fused_attention_overrideable_backward
+_scaled_grouped_mm _scaled_grouped_mm_v2 _scaled_mm_v2 _segment_reduce_backward _set_item _shape_as_tensor
+_slow_conv2d_backward _slow_conv2d_forward _sobol_engine_draw _sobol_engine_ff_ _sobol_engine_initialize_state_
+_sobol_engine_scramble_ _softmax_backward_data _sparse_addmm _sparse_broadcast_to _sparse_broadcast_to_copy
+_sparse_bsc_tensor_unsafe _sparse_bsr_tensor_unsafe _sparse_compressed_tensor_unsafe
+_sparse_compressed_tensor_with_dims _sparse_coo_tensor_unsafe _sparse_coo_tensor_with_dims
+_sparse_coo_tensor_with_dims_and_tensors _sparse_csc_tensor_unsafe _sparse_csr_prod _sparse_csr_sum
+_sparse_csr_tensor_unsafe _sparse_log_softmax _sparse_log_softmax_backward_data _sparse_mask_projection _sparse_mm
+_sparse_mm_reduce_impl _sparse_mm_reduce_impl_backward _sparse_semi_structured_addmm _sparse_semi_structured_apply
+_sparse_semi_structured_apply_dense _sparse_semi_structured_linear _sparse_semi_structured_mm
+_sparse_semi_structured_tile _sparse_softmax _sparse_softmax_backward_data _sparse_sparse_matmul _sparse_sum
+_sparse_sum_backward _spdiags _spsolve _stack _standard_gamma _standard_gamma_grad _tensor_to_list
+_test_ambiguous_defaults _test_autograd_multiple_dispatch _test_autograd_multiple_dispatch_view
+_test_autograd_multiple_dispatch_view_copy _test_check_tensor _test_functorch_fallback _test_optional_filled_intlist
+_test_optional_floatlist _test_optional_intlist _test_parallel_materialize _test_serialization_subcmul
+_test_string_default _test_warn_in_autograd _thnn_differentiable_gru_cell_backward
+_thnn_differentiable_lstm_cell_backward _thnn_fused_gru_cell _thnn_fused_gru_cell_backward _thnn_fused_lstm_cell
+_thnn_fused_lstm_cell_backward _thnn_fused_lstm_cell_backward_impl _to_cpu _to_dense _to_sparse _to_sparse_bsc
+_to_sparse_bsr _to_sparse_csc _to_sparse_csr _to_sparse_semi_structured _transform_bias_rescale_qkv
+_transformer_encoder_layer_fwd _trilinear _triton_multi_head_attention _triton_scaled_dot_attention _unique _unique2
+_unpack_dual _unsafe_index _unsafe_index_put _unsafe_masked_index _unsafe_masked_index_put_accumulate
+_upsample_bicubic2d_aa _upsample_bicubic2d_aa_backward _upsample_bilinear2d_aa _upsample_bilinear2d_aa_backward
+_upsample_lanczos2d_aa _upsample_lanczos2d_aa_backward _upsample_nearest_exact1d _upsample_nearest_exact1d_backward
+_upsample_nearest_exact2d _upsample_nearest_exact2d_backward _upsample_nearest_exact3d
+_upsample_nearest_exact3d_backward _use_cudnn_ctc_loss _use_miopen_ctc_loss _validate_compressed_sparse_indices
+_validate_sparse_bsc_tensor_args _validate_sparse_bsr_tensor_args _validate_sparse_compressed_tensor_args
+_validate_sparse_coo_tensor_args _validate_sparse_csc_tensor_args _validate_sparse_csr_tensor_args _values
+_values_copy _weight_int4pack_mm _weight_int4pack_mm_for_cpu _weight_int4pack_mm_with_scales_and_zeros
+_weight_int8pack_mm _weight_norm _weight_norm_differentiable_backward _weight_norm_interface
+_weight_norm_interface_backward _wrapped_linear_prepack _wrapped_quantized_linear_prepacked
+adaptive_avg_pool3d_backward adaptive_max_pool2d_backward adaptive_max_pool3d_backward
+affine_grid_generator_backward alias_copy alpha_dropout_ as_strided_copy avg_pool2d_backward avg_pool3d_backward
+batch_norm_backward batch_norm_backward_elemt batch_norm_backward_reduce batch_norm_elemt batch_norm_gather_stats
+batch_norm_gather_stats_with_counts batch_norm_stats batch_norm_update_stats binary_cross_entropy_backward
+ccol_indices ccol_indices_copy chalf choose_qparams_optimized clear coalesce col_indices col_indices_copy complex
+conv_depthwise3d conv_tbc conv_tbc_backward convolution_backward convolution_backward_overrideable
+convolution_overrideable copy_sparse_to_sparse copy_sparse_to_sparse_ count crow_indices crow_indices_copy
+cudnn_affine_grid_generator cudnn_affine_grid_generator_backward cudnn_batch_norm cudnn_batch_norm_backward
+cudnn_convolution cudnn_convolution_add_relu cudnn_convolution_relu cudnn_convolution_transpose cudnn_grid_sampler
+cudnn_grid_sampler_backward cudnn_is_acceptable cummaxmin_backward cumprod_backward dense_dim detach_copy
+diagonal_backward diagonal_copy dict dist_backward dropout_ elu_backward embedding_backward embedding_dense_backward
+embedding_renorm embedding_sparse_backward empty_quantized expand_copy fake_quantize_per_channel_affine_cachemask
+fake_quantize_per_channel_affine_cachemask_backward fake_quantize_per_tensor_affine_cachemask
+fake_quantize_per_tensor_affine_cachemask_backward fbgemm_linear_fp16_weight
+fbgemm_linear_fp16_weight_fp32_activation fbgemm_linear_int8_weight fbgemm_linear_int8_weight_fp32_activation
+fbgemm_linear_quantize_weight fbgemm_pack_gemm_matrix_fp16 fbgemm_pack_quantized_matrix feature_alpha_dropout_
+feature_dropout_ fft_fft2 fft_fftfreq fft_fftn fft_fftshift fft_hfft fft_hfft2 fft_hfftn fft_ifft2 fft_ifftn
+fft_ifftshift fft_ihfft fft_ihfft2 fft_ihfftn fft_irfft2 fft_irfftn fft_rfft2 fft_rfftfreq fft_rfftn
+flatten_dense_tensors fractional_max_pool2d_backward fractional_max_pool3d_backward frobenius_norm from_file
+fused_moving_avg_obs_fake_quant gather_backward gelu_ gelu_backward geqrf get get_gradients glu_backward
+glu_backward_jvp glu_jvp grid_sampler_2d_backward grid_sampler_3d_backward hardshrink_backward hardsigmoid_backward
+hardswish_backward hardtanh_backward hash_tensor hspmm huber_loss_backward index_select_backward indices
+indices_copy infinitely_differentiable_gelu_backward int_repr is_coalesced is_non_overlapping_and_dense
+is_strides_like_format istft items keys leaky_relu_backward len lift_fresh_copy linalg__powsum linalg_eig
+linalg_eigvals linalg_ldl_factor linalg_ldl_factor_ex linalg_ldl_solve linalg_matrix_sqrth linalg_polar
+linear_backward log_sigmoid_backward log_sigmoid_forward logit_backward lstm_mps_backward masked_scatter_backward
+masked_select_backward matmul_backward matrix_H matrix_exp_backward max_pool2d_backward
+max_pool2d_with_indices_backward max_pool3d_with_indices_backward miopen_batch_norm miopen_batch_norm_backward
+miopen_convolution miopen_convolution_add_relu miopen_convolution_relu miopen_convolution_transpose miopen_ctc_loss
+miopen_depthwise_convolution miopen_rnn miopen_rnn_backward mish_backward mkldnn_adaptive_avg_pool2d
+mkldnn_adaptive_avg_pool2d_backward mkldnn_convolution mkldnn_linear mkldnn_linear_backward
+mkldnn_linear_backward_input mkldnn_linear_backward_weights mkldnn_max_pool2d mkldnn_max_pool2d_backward
+mkldnn_max_pool3d mkldnn_max_pool3d_backward mkldnn_reorder_conv2d_weight mkldnn_reorder_conv3d_weight
+mkldnn_rnn_layer mkldnn_rnn_layer_backward mps_convolution_backward mps_convolution_transpose_backward
+mse_loss_backward multi_margin_loss_backward multilabel_margin_loss_backward multilabel_margin_loss_forward
+native_batch_norm_backward native_channel_shuffle native_dropout_backward native_group_norm_backward
+native_layer_norm_backward native_norm nested_to_padded_tensor nll_loss2d nll_loss2d_backward nll_loss2d_forward
+nll_loss_backward nll_loss_forward nll_loss_nd nonzero_numpy norm_except_dim normal_functional nuclear_norm numpy_T
+orgqr ormqr pad_sequence permute_copy polar pop popitem q_per_channel_axis q_per_channel_scales
+q_per_channel_zero_points q_scale q_zero_point qscheme quantize_per_channel quantize_per_tensor
+quantize_per_tensor_dynamic quantized_batch_norm quantized_gru quantized_gru_cell quantized_lstm quantized_lstm_cell
+quantized_max_pool1d quantized_max_pool2d quantized_max_pool3d quantized_rnn_relu_cell quantized_rnn_tanh_cell
+reflection_pad1d_backward reflection_pad2d_backward reflection_pad3d_backward remove replication_pad1d_backward
+replication_pad2d_backward replication_pad3d_backward resize resize_as resize_as_sparse resize_as_sparse_
+row_indices row_indices_copy rrelu_with_noise rrelu_with_noise_ rrelu_with_noise_backward
+rrelu_with_noise_functional segment_reduce select_backward select_copy set set_data setdefault shallow_copy_data_
+silu_backward slice_backward slice_copy slice_inverse slow_conv3d slow_conv3d_forward slow_conv_dilated2d
+slow_conv_dilated3d slow_conv_transpose2d slow_conv_transpose3d smm smooth_l1_loss_backward
+soft_margin_loss_backward softplus_backward softshrink_backward sorted sparse_bsc_tensor sparse_bsr_tensor
+sparse_compressed_tensor sparse_coo_tensor sparse_csc_tensor sparse_csr_tensor sparse_dim sparse_mask sparse_resize
+sparse_resize_ sparse_resize_and_clear sparse_resize_and_clear_ sparse_sampled_addmm special_airy_ai
+special_bessel_j0 special_bessel_j1 special_bessel_y0 special_bessel_y1 special_modified_bessel_k0
+special_modified_bessel_k1 special_scaled_modified_bessel_k0 special_scaled_modified_bessel_k1 split_copy
+split_with_sizes_copy squeeze_copy sspaddmm stft sym_is_contiguous t_copy thnn_conv2d to_dense_backward to_mkldnn
+to_mkldnn_backward to_padded_tensor to_sparse to_sparse_bsc to_sparse_bsr to_sparse_csc to_sparse_csr trace_backward
+transpose_copy unbind_copy unflatten_dense_tensors unfold_backward unfold_copy unique_dim unique_dim_consecutive
+unsqueeze_copy update upsample_bicubic2d_backward upsample_bilinear2d_backward upsample_linear1d_backward
+upsample_nearest1d_backward upsample_nearest2d_backward upsample_nearest3d_backward upsample_trilinear3d_backward
+value_selecting_reduction_backward values values_copy view_as_complex view_as_complex_copy view_as_real
+view_as_real_copy view_copy
+"""
+OTHERS = frozenset(_MORE.split())

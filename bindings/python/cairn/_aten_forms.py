@@ -166,6 +166,13 @@ def convolution(input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any,
     return made
 
 
+@_form
+def _convolution(input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any, dilation: Any,
+                 transposed: bool, output_padding: Any, groups: int, *settings: bool) -> Tensor:  # unused: settings (speed)
+    made: Tensor = convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
+    return made
+
+
 def _moments(x: Tensor, dims: Any, eps: float) -> tuple[Tensor, Tensor]:
     mean = x.mean(dims, keepdim=True)
     return mean, (x.var(dims, correction=0, keepdim=True) + eps).rsqrt()

@@ -44,7 +44,9 @@ class _Nn(ModuleType):
         return device, dtype, bool(blocking), form
 
 
-_SPACES = {"_functorch": "TransformType CInterpreter", "_distributed_c10d": "ProcessGroup Store", "_dynamo": "",
+_SPACES = {"_functorch": "TransformType CInterpreter _add_batch_dim _remove_batch_dim _vmap_increment_nesting "
+                         "_vmap_decrement_nesting is_batchedtensor get_unwrapped maybe_get_bdim",
+           "_distributed_rpc": "_is_current_rpc_agent_set", "_distributed_c10d": "ProcessGroup Store", "_dynamo": "",
            "_onnx": "TensorProtoDataType OperatorExportTypes TrainingMode", "_profiler": "", "_autograd": ""}
 _CLASSES = frozenset("ScriptFunction ScriptModule ScriptMethod ScriptObject Graph Node Value Block DispatchKey "
                      "DispatchKeySet FunctionSchema TensorType ListType DictType TupleType OptionalType IntType "
@@ -64,6 +66,8 @@ def _any_autocast() -> bool:
 def _find(name: str) -> Any:
     import cairn
     from . import overrides
+    if name == "__path__":  # so that `import torch._C._functorch` finds what is below
+        return []
     if name in _CLASSES:
         return _absent.kind("cairn._C", name, _WHY)
     if name in _SPACES:

@@ -130,4 +130,4 @@ def trace_module(mod: Any, inputs: dict[str, Any], optimize: Any = None, check_t
     return jit.trace(mod, inputs["forward"], optimize, check_trace, check_inputs, check_tolerance, strict, **more)
 
 
-_overload = _overload_method = jit.script_method
+_overload = _overload_method = interface = strict_fusion = jit.script_method

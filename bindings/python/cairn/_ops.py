@@ -9,6 +9,8 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any, Callable
 
+from . import _absent
+
 __all__ = ["OpOverload", "OpOverloadPacket", "namespace"]
 
 _spaces: dict[str, _Namespace] = {}
@@ -65,7 +67,7 @@ class OpOverloadPacket:
         return list(self._overloads)
 
     def __getattr__(self, key: str) -> Any:
-        if key.startswith("_") or key not in self._overloads:
+        if key.startswith("_") or (self._overloads and key not in self._overloads):
             raise AttributeError("The underlying op of '%s.%s' has no overload name '%s'" % (self._namespace,
                                                                                        self.__name__, key))
         made = OpOverload(self, key)
@@ -117,9 +119,14 @@ def _find(space: str, name: str) -> OpOverloadPacket | None:
 
 # ---- aten ----
 def _aten(name: str) -> OpOverloadPacket | None:
-    from ._aten import OVERLOADS
+    from ._aten import OTHERS, OVERLOADS
     call = _call_of(name) if name in OVERLOADS else None
-    return OpOverloadPacket("aten", name, OVERLOADS[name], call) if call is not None else None
+    if call is not None:
+        return OpOverloadPacket("aten", name, OVERLOADS[name], call)
+    if name not in OTHERS and name not in OVERLOADS:
+        return None
+    absent = _absent.function("cairn.ops.aten", name, "this op of PyTorch's inside has no counterpart in cairn")
+    return OpOverloadPacket("aten", name, [], absent)
 
 
 def _call_of(name: str) -> Callable[..., Any] | None:

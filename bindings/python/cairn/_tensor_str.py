@@ -3,12 +3,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import _C
+from . import _forms
 from ._tensor import Tensor
 
 __all__ = ["set_printoptions"]
 
-set_printoptions = _C.set_printoptions
+set_printoptions = _forms.set_printoptions
 
 
 def _tensor_str(self: Tensor, indent: int) -> str:

@@ -5,6 +5,9 @@ keep in files; script compiles no source code: it is the code itself, whose ops 
 """
 from __future__ import annotations
 
+import sys
+import typing
+from types import ModuleType
 from typing import Any, Callable, Final, TypeVar
 
 from . import nn, random
@@ -15,6 +18,8 @@ from .export import ExportedProgram, load as load_program, traced as _traced
 
 __all__ = ["Final", "ScriptModule", "TracedFunction", "TracedModule", "compile", "export", "ignore", "is_scripting",
            "is_tracing", "load", "save", "script", "script_method", "trace", "unused"]
+
+__path__: list[str] = []  # torch.jit.annotations is a name in here
 
 _Code = TypeVar("_Code", bound=Callable[..., Any])
 
@@ -160,6 +165,16 @@ def load(f: Any, map_location: Any = None, _extra_files: Any = None, _restore_sh
     if map_location is not None and str(map_location) != "cpu":
         refused("jit.load", "the graph runs where its inputs are traced", map_location=map_location)
     return load_program(f).module()
+
+
+def _annotations() -> ModuleType:
+    """torch.jit.annotations: names of typing."""
+    made = ModuleType(__name__ + ".annotations", "Names for annotations, as typing has them.")
+    vars(made).update({name: getattr(typing, name) for name in ("Any", "Dict", "List", "Optional", "Tuple", "Union")})
+    return made
+
+
+sys.modules[__name__ + ".annotations"] = _annotations()
 
 
 def __getattr__(name: str) -> Any:

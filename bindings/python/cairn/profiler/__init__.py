@@ -36,6 +36,11 @@ class ProfilerActivity(enum.Enum):
     CUDA = 2
 
 
+def kineto_available() -> bool:
+    """Is there torch's library of profiles? No: cairn has its own."""
+    return False
+
+
 class ProfilerAction(enum.Enum):
     """What a step does, as a schedule says."""
     NONE = 0

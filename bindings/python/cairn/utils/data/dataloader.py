@@ -384,3 +384,12 @@ class _Batches:
     def __del__(self) -> None:
         if getattr(self, "_pool", None) is not None or getattr(self, "_native", None) is not None:
             self._close()
+
+
+def __getattr__(name: str) -> Any:
+    """torch's classes of iterators, which nothing is an object of: loops over a DataLoader are generators."""
+    if name not in ("_BaseDataLoaderIter", "_MultiProcessingDataLoaderIter", "_SingleProcessDataLoaderIter"):
+        raise AttributeError("module 'cairn.utils.data.dataloader' has no attribute %r" % (name,))
+    from ... import _absent
+    made = globals()[name] = _absent.kind(__name__, name, "loops over a DataLoader are generators")
+    return made
