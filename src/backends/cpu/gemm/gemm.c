@@ -6,6 +6,8 @@
  * operations whichever piece it falls into. */
 #include "gemm.h"
 
+#include <string.h>
+
 #include "backends/cpu/lib/blas.h"
 #include "base/alloc.h"
 #include "gemm_blocked.h"
@@ -39,7 +41,9 @@ static cni_gemm transposed(const cni_gemm *g)
                     .c_col = g->c_row,
                     .alpha = g->alpha,
                     .beta = g->beta,
-                    .by = g->by};
+                    .by = g->by,
+                    .bias = g->across,
+                    .across = g->bias};
 }
 
 /* No depth: C = beta * C. */
@@ -58,15 +62,22 @@ static void scale_only(const cni_gemm *g, bool f64)
     }
 }
 
-/* C = a number of each row. */
+/* C = a number of each row, or of each column. */
 static void put_bias(const cni_gemm *g, bool f64)
 {
-  for (int64_t i = 0; i < g->m; i++)
-    for (int64_t j = 0; j < g->n; j++) {
-      int64_t at = i * g->c_row + j * g->c_col;
-      if (f64) ((double *)g->c)[at] = ((const double *)g->bias)[i];
-      else ((float *)g->c)[at] = ((const float *)g->bias)[i];
+  const void *from = g->bias ? g->bias : g->across;
+  for (int64_t i = 0; i < g->m; i++) {
+    if (g->across && g->c_col == 1) {
+      size_t size = f64 ? sizeof(double) : sizeof(float);
+      memcpy((char *)g->c + i * g->c_row * (int64_t)size, from, (size_t)g->n * size);
+      continue;
     }
+    for (int64_t j = 0; j < g->n; j++) {
+      int64_t at = i * g->c_row + j * g->c_col, which = g->bias ? i : j;
+      if (f64) ((double *)g->c)[at] = ((const double *)from)[which];
+      else ((float *)g->c)[at] = ((const float *)from)[which];
+    }
+  }
 }
 
 /* ---- kernels that need no preparation: parallel over columns or rows of C ---- */
@@ -225,7 +236,7 @@ static cni_gemm without_bias(const cni_gemm *given, bool f64)
 {
   cni_gemm g = *given;
   put_bias(&g, f64);
-  g.bias = NULL;
+  g.bias = g.across = NULL;
   g.beta = 1;
   return g;
 }
@@ -238,11 +249,11 @@ static bool by_library(const cni_gemm *g, bool f64)
 static int product(const cni_gemm *given, bool f64)
 {
   if (given->m <= 0 || given->n <= 0) return CN_OK;
-  if (given->bias) {
+  if (given->bias || given->across) {
     cni_gemm g = *given;
     normalise(&g);
-    way how = g.k > 0 && g.bias && !by_library(&g, f64) ? way_of(&g, kernels_of(f64)) : FLAT;
-    if (how != DIRECT && how != BLOCKED) {
+    way how = g.k > 0 && !by_library(&g, f64) ? way_of(&g, kernels_of(f64)) : FLAT;
+    if (how == FLAT || how == FLAT_FLIPPED) {
       g = without_bias(given, f64);
       return product(&g, f64);
     }
@@ -269,6 +280,7 @@ int cni_gemm_f64(const cni_gemm *g) { return product(g, true); }
 
 size_t cni_gemm_packed_bytes(const cni_gemm *given, bool f64, int64_t *depth)
 {
+  enum { NEAR_BYTES = 256 << 10 }; /* a larger B comes from memory, which likes long runs */
   const cni_gemm_kernels *ker = kernels_of(f64);
   cni_gemm g = *given;
   size_t bytes;
@@ -276,15 +288,38 @@ size_t cni_gemm_packed_bytes(const cni_gemm *given, bool f64, int64_t *depth)
   normalise(&g);
   way how = way_of(&g, ker);
   bool in_blocks = how == BLOCKED || how == BLOCKED_FLIPPED; /* which is done as it stands where B is packed */
-  bool as_it_is = g.b != given->b || (!in_blocks && (how != DIRECT || g.b_col == 1));
+  if (cni_mul_overflows((size_t)(parts(g.n, ker->nr) * ker->nr), (size_t)g.k * ker->size, &bytes)) return 0;
+  bool kind = g.b_col == 1 && bytes <= NEAR_BYTES;
+  bool as_it_is = g.b != given->b || (!in_blocks && (how != DIRECT || kind));
   *depth = how == DIRECT ? ker->direct_kc : block_depth(&g, ker);
-  if (as_it_is || cni_mul_overflows((size_t)(parts(g.n, ker->nr) * ker->nr), (size_t)g.k * ker->size, &bytes)) return 0;
-  return bytes;
+  return as_it_is ? 0 : bytes;
 }
 
 void cni_gemm_pack(const cni_gemm *g, bool f64, int64_t depth, void *to)
 {
   cni_gemm_pack_b(g, kernels_of(f64), depth, to);
+}
+
+size_t cni_gemm_turned_bytes(const cni_gemm *g, bool f64)
+{
+  const cni_gemm_kernels *ker = kernels_of(f64);
+  size_t bytes;
+  bool over = cni_mul_overflows((size_t)(parts(g->m, ker->nr) * ker->nr), (size_t)g->k * ker->size, &bytes);
+  return over ? 0 : bytes;
+}
+
+void cni_gemm_turned_pack(const cni_gemm *g, bool f64, void *to)
+{
+  const cni_gemm t = transposed(g);
+  cni_gemm_pack_b(&t, kernels_of(f64), block_depth(&t, kernels_of(f64)), to);
+}
+
+int cni_gemm_turned(const cni_gemm *g, bool f64)
+{
+  cni_gemm t = transposed(g);
+  t.packed = g->packed;
+  t.packed_depth = block_depth(&t, kernels_of(f64));
+  return cni_gemm_blocked(&t, kernels_of(f64));
 }
 
 int64_t cni_gemm_apart_row(int64_t a_row, bool f64)

@@ -31,6 +31,7 @@ typedef struct cni_gemm {
   const void *packed;   /* what cni_gemm_pack made of this b; NULL: nothing */
   int64_t packed_depth; /* ... and for which blocks of k */
   const void *bias;     /* (m), side by side: a number of each row that is added instead of beta * C; NULL: none */
+  const void *across;   /* (n): likewise of each column; one of the two at most */
   const void *apart;    /* this a once more, whose rows lie so that they do not collide in caches, or NULL */
   int64_t apart_row;
 } cni_gemm;
@@ -49,6 +50,13 @@ void cni_gemm_pack(const cni_gemm *g, bool f64, int64_t depth, void *to);
 /* For an A of rows side by side that is used in many products: where its rows would collide, and kernels do not pack
  * it, elements from row to row of a copy that does not (cni_gemm.apart); else 0. */
 int64_t cni_gemm_apart_row(int64_t a_row, bool f64);
+
+/* The product as C^T = B^T A^T, in blocks whatever its shape: for an A that is used in many products with few columns,
+ * which then fill rows of tiles instead of lanes. packed: what turned_pack made of A, turned_bytes long, or NULL: the
+ * same to the bit. m, n and k are 1 or more. */
+size_t cni_gemm_turned_bytes(const cni_gemm *g, bool f64);
+void cni_gemm_turned_pack(const cni_gemm *g, bool f64, void *to);
+int cni_gemm_turned(const cni_gemm *g, bool f64);
 
 /* `batch` products whose operands lie a_step, b_step, c_step elements apart. dtype: CN_F32 or CN_F64. Runs
  * whole products in parallel when there are enough of them, else each product by itself. */

@@ -20,7 +20,7 @@ typedef struct cni_gemm_run {
   int rows; /* <= mr */
   int64_t cols, depth;
   double alpha, beta;
-  const void *bias; /* (rows): added instead of beta * C; NULL: none; not by tiles */
+  const void *bias, *across; /* (rows), (cols): added instead of beta * C; NULL: none; not by tiles */
   uint16_t *rounded; /* by tiles of pairs: where the result goes as bfloat16, in rows without gaps, c being only read;
                         NULL: to c */
   int64_t rounded_row;

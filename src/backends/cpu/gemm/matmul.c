@@ -79,12 +79,20 @@ static bool adds_to_itself(const product *p)
   return x->data == c->data && x->row == c->row && x->col == c->col && x->step == c->step;
 }
 
+/* Is init one row for all of C, which the product adds as it stores its sums? */
+static bool adds_a_row(const product *p)
+{
+  return p->alpha == 1 && p->beta == 1 && p->init.row == 0 && p->init.step == 0 && (p->init.col == 1 || p->n == 1);
+}
+
 static int run_float(product *p)
 {
   if (!p->init.data) p->beta = 0;
-  if (p->beta != 0 && !adds_to_itself(p))
+  const bool row = p->beta != 0 && adds_a_row(p);
+  if (p->beta != 0 && !row && !adds_to_itself(p))
     cni_parallel_for(p->batch * p->m, cni_product_grain((double)p->n, GRAIN_COPY), init_rows, p);
   cni_gemm g = gemm_of(p);
+  if (row) g.across = p->init.data, g.beta = 0;
   if (p->batch == 1) return p->dtype == CN_F32 ? cni_gemm_f32(&g) : cni_gemm_f64(&g);
   return cni_gemm_batch((cn_dtype)p->dtype, &g, p->batch, p->a.step, p->b.step, p->c.step);
 }
