@@ -88,6 +88,18 @@ static void copy_back(const pixels *m, int dtype)
 
 static void pixels_free(pixels *m) { cni_scratch_free(m->room, m->bytes); }
 
+/* Whether one image is better multiplied with pixels as rows of tiles and weights as packed columns: where its pixels
+ * would leave lanes empty, or weights come from memory, which packed ones do in one long run. Sums are cut otherwise,
+ * so this is for programs that may round. */
+static bool turns(const cni_conv *v)
+{
+  enum { LANES = 16, LEAST_DEPTH = 64, FAR_BYTES = 512 << 10 };
+  const int64_t p = v->oh * v->ow, depth = v->c * v->kh * v->kw;
+  if (!v->fast || v->kind != CNI_CONV_FORWARD || v->n != 1 || v->dtype != CN_F32) return false;
+  if (p >= SHORT_PIXELS || depth < LEAST_DEPTH) return false;
+  return cni_parts(p, LANES) * LANES * 8 > 9 * p || v->k * depth * (int64_t)sizeof(float) >= FAR_BYTES;
+}
+
 static int product(const cni_gemm *g, int dtype) { return dtype == CN_F64 ? cni_gemm_f64(g) : cni_gemm_f32(g); }
 
 /* Does the product add the bias, or is it in y before? */
@@ -114,6 +126,10 @@ static int64_t apart_row(const cni_conv *v)
 
 static void lay_apart(cni_gemm *g, const cni_conv *v)
 {
+  if (turns(v)) {
+    g->packed = v->prepared;
+    return;
+  }
   g->apart = v->prepared;
   g->apart_row = apart_row(v);
 }
@@ -212,6 +228,7 @@ static int pointwise_products(const cni_conv *v, const pixels *x, const pixels *
   if (v->kind == CNI_CONV_WEIGHT) return weight_products(v, x, y, one);
   const pixels *from = v->kind == CNI_CONV_FORWARD ? x : y, *to = v->kind == CNI_CONV_FORWARD ? y : x;
   if (one) g.n = v->n * p;
+  if (turns(v)) return cni_gemm_turned(&g, false);
   return one ? product(&g, v->dtype) : cni_gemm_batch((cn_dtype)v->dtype, &g, v->n, 0, from->image, to->image);
 }
 
@@ -379,7 +396,7 @@ static int by_columns(const cni_conv *v)
                   y.row, y.col,    1,     v->bias ? 1 : 0};
     add_bias(&g, v);
     lay_apart(&g, v);
-    status = product(&g, v->dtype);
+    status = turns(v) ? cni_gemm_turned(&g, false) : product(&g, v->dtype);
     if (!status) copy_back(&y, v->dtype);
   } else if (!status) {
     cni_gemm g = {depth,  v->n * p, v->k,  v->weight.data, 1,        v->weight.strides[0],
@@ -493,8 +510,19 @@ int cni_conv_gemm(const cni_conv *v)
   return worth_weight_columns(v) ? weight_by_columns(v) : by_columns(v);
 }
 
+static int prepare_turned(const cni_conv *v, cn_prepared *made)
+{
+  const int64_t depth = v->c * v->kh * v->kw, *w = v->weight.strides, p = v->oh * v->ow;
+  const cni_gemm g = {v->k, p, depth, v->weight.data, w[0], v->kh * v->kw == 1 ? w[1] : 1, .alpha = 1};
+  made->bytes = cni_gemm_turned_bytes(&g, false);
+  made->form = 1;
+  if (made->memory) cni_gemm_turned_pack(&g, false, made->memory);
+  return CN_OK;
+}
+
 int cni_conv_gemm_prepare(const cni_conv *v, cn_prepared *made)
 {
+  if (turns(v)) return prepare_turned(v, made);
   const size_t size = cni_dtype_size(v->dtype), depth = (size_t)(v->c * v->kh * v->kw), row = (size_t)apart_row(v);
   made->bytes = (size_t)v->k * row * size;
   for (int64_t k = 0; made->memory && k < v->k; k++)
