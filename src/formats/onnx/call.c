@@ -67,6 +67,23 @@ cn_tensor *cni_onnx_in(const cni_onnx_call *c, size_t i)
   return v && v->kind == CN_ONNX_TENSOR ? v->t : NULL;
 }
 
+/* Is input k a tensor beside which t may be a number? */
+static bool rules(const cni_onnx_call *c, size_t k, const cn_tensor *t)
+{
+  const cn_onnx_value *v = k < c->nin ? c->in[k] : NULL;
+  return v && v->kind == CN_ONNX_TENSOR && !(v->known && cn_numel(v->known) == 1) &&
+         cn_dtype_of(v->t) == cn_dtype_of(t) && cn_ndim(v->t) >= cn_ndim(t);
+}
+
+cn_tensor *cni_onnx_operand(cni_onnx_call *c, size_t i)
+{
+  cn_tensor *t = cni_onnx_in(c, i), *known = t ? c->in[i]->known : NULL;
+  bool ruled = false;
+  if (!known || !cn_tracing() || cn_numel(t) != 1 || !cn_dtype_is_float(cn_dtype_of(t))) return t;
+  for (size_t k = 0; k < c->nin; k++) ruled = ruled || (k != i && rules(c, k, t));
+  return ruled ? cn_num(cni_onnx_float_in(c, i, 0)) : t;
+}
+
 cn_tensor *cni_onnx_maybe(const cni_onnx_call *c, size_t i) { return cni_onnx_has(c, i) ? cni_onnx_in(c, i) : NULL; }
 
 int cni_onnx_strings_in(cn_strings *out, const cni_onnx_call *c, size_t i)

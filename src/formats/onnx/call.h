@@ -75,6 +75,9 @@ static inline bool cni_onnx_has(const cni_onnx_call *call, size_t i)
 cn_tensor *cni_onnx_in(const cni_onnx_call *call,
                        size_t i); /* borrowed; NULL with the error set: no tensor is there */
 cn_tensor *cni_onnx_maybe(const cni_onnx_call *call, size_t i); /* NULL without an error where it is left out */
+/* Input i for a pointwise op. Where a graph is captured, a floating number that is known, and alone beside a tensor of
+ * its type, is given as a number, which passes over the graph can look at. The results are the same to the bit. */
+cn_tensor *cni_onnx_operand(cni_onnx_call *call, size_t i);
 cn_onnx_value *cni_onnx_value_in(const cni_onnx_call *call, size_t i); /* of any kind; NULL with the error set */
 int cni_onnx_strings_in(cn_strings *out, const cni_onnx_call *call, size_t i);
 /* Input i for an operator that only moves elements, for cni_onnx_out_moved: strings as the places that they have there,

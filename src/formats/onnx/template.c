@@ -266,7 +266,9 @@ static int input(cn_value *v, cni_onnx_call *c, const term *t, const char *type)
     return cn_err();
   }
   if (!is(type, "Tensor")) return input_numbers(v, c, t, type);
-  *v = cn_v_tensor(t->optional ? cni_onnx_maybe(c, (size_t)t->i) : cni_onnx_in(c, (size_t)t->i));
+  if (is(type, "Tensor|Scalar") && cni_onnx_has(c, (size_t)t->i))
+    *v = cn_v_tensor(cni_onnx_operand(c, (size_t)t->i));
+  else *v = cn_v_tensor(t->optional ? cni_onnx_maybe(c, (size_t)t->i) : cni_onnx_in(c, (size_t)t->i));
   return cn_err();
 }
 

@@ -211,7 +211,7 @@ static cn_tensor *from_raw(cni_onnx_model *m, const cni_onnx_tensor *t, const pl
   cn_tensor *made = cn_empty(t->dims, t->ndims, .dtype = dtype, .device = CN_CPU);
   unsigned char *to = made && n ? cn_data(made) : NULL;
   for (uint64_t i = 0; to && i < n; i++) to[i] = unpacked(at->source->data + at->offset, i, dtype);
-  return made;
+  return cn_tensor_sole(made);
 }
 
 /* Writes number i of a list; floats of 16 bits and below stand there as their bits. */
@@ -244,7 +244,7 @@ static cn_tensor *from_list(cni_onnx_model *m, const cni_onnx_tensor *t, uint64_
     }
     if (list.bad) return too_short(m, t), NULL;
   }
-  return made && i < most ? (too_short(m, t), NULL) : made;
+  return made && i < most ? (too_short(m, t), NULL) : cn_tensor_sole(made);
 }
 
 static cn_onnx_value *make_strings(cni_onnx_model *m, const cni_onnx_tensor *t, uint64_t n)

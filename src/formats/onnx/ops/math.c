@@ -13,7 +13,7 @@ static cn_tensor *pair(const char *op, cn_tensor *a, cn_tensor *b)
 /* Whole numbers are divided towards zero. */
 static int divide(cni_onnx_call *c)
 {
-  cn_tensor *a = cni_onnx_in(c, 0), *b = cni_onnx_in(c, 1);
+  cn_tensor *a = cni_onnx_operand(c, 0), *b = cni_onnx_operand(c, 1);
   bool whole = !cn_dtype_is_float(cn_dtype_of(a));
   return cni_onnx_out(c, 0, whole ? cn_trunc_divide(a, b) : cn_div(a, b));
 }
