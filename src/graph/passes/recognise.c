@@ -85,6 +85,16 @@ static bool is_linear(const cn_match *m)
          w->dtype == x->dtype && b->dtype == x->dtype;
 }
 
+/* One number for each channel of a convolution of images. */
+static bool is_channels(const cn_match *m)
+{
+  const cn_desc *y = desc_of(m, ""), *w = desc_of(m, "w"), *b = desc_of(m, "b");
+  if (!is_float(m) || y->ndim != 4 || b->dtype != y->dtype || b->device != y->device) return false;
+  const int64_t channels = w->shape[0], across[4] = {1, channels, 1, 1};
+  return (b->ndim == 3 || b->ndim == 4) && cni_same_shape(b->ndim, b->shape, b->ndim, across + 4 - b->ndim) &&
+         cn_match_give(m, "$channels", cn_v_ints(&channels, 1));
+}
+
 /* Attention over matrices of the same leading dimensions, with the softmax along its keys. */
 static bool is_attention(const cn_match *m)
 {
@@ -174,6 +184,8 @@ static const cn_rewrite rows[] = {
   {"hardswish", "(mul(x, hardsigmoid(x)) | true_divide(mul(x, " CLAMPED "), 6))", is_float, "hardswish(x)", true},
   {"mish", "mul(x, tanh((softplus(x, 1.0, 20.0) | log1p(exp(x)) | log(add(exp(x), 1)))))", is_float, "mish(x)", true},
   {"linear", "add((matmul(x, w) | mm(x, w)), b)", is_linear, "linear(x, transpose(w, 0, 1), b)", false},
+  {"conv2d, bias", "add(conv2d(x, w, none, $stride, $padding, $dilation, $groups), b)", is_channels,
+   "conv2d(x, w, view(b, $channels), $stride, $padding, $dilation, $groups)", false},
   ATTENTION("add(mul(matmul(x, k), #s), mask)", "mask", masked_scale, "$scale"),
   ATTENTION("add(true_divide(matmul(x, k), #s), mask)", "mask", masked_divided, "$scale"),
   ATTENTION("add(matmul(x, k), mask)", "mask", masked, "1.0"),
