@@ -55,6 +55,13 @@ static const struct example {
                  "\n%4 = mul(%0, %2) : " F "\n%5 = add(%3, %4, 1) : " F "\noutput %5\n", "mul"},
   {"times_times", X "%1 = scalar float64 weak 0.25\n%2 = scalar float64 weak 3.5\n%3 = mul(%0, %1) : " F
                   "\n%4 = mul(%3, %2) : " F "\noutput %4\n", "mul"},
+  {"pool_relu", "%0 = input float32 [1, 2, 5, 4]\n%1 = relu(%0) : float32 [1, 2, 5, 4]\n"
+                "%2, %3 = max_pool2d_with_indices(%1, [2, 2], [2, 2], [1, 0], [1, 1], false) : float32 [1, 2, 3, 2], "
+                "int64 [1, 2, 3, 2]\noutput %2\n", "max_pool2d_with_indices relu"},
+  {"a pool whose places are read",
+   "%0 = input float32 [1, 2, 5, 4]\n%1 = relu(%0) : float32 [1, 2, 5, 4]\n%2, %3 = max_pool2d_with_indices("
+   "%1, [2, 2], [2, 2], [1, 0], [1, 1], false) : float32 [1, 2, 3, 2], int64 [1, 2, 3, 2]\noutput %2\noutput %3\n",
+   NULL},
   {"integers", "%0 = input int64 [4]\n%1 = scalar int64 weak 2\n%2 = pow(%0, %1) : int64 [4]\noutput %2\n", NULL},
   /* recognise.c: softmax */
   {"softmax", X "%1 = exp(%0) : " F "\n%2 = sum(%1, [-1], true, none) : " R "\n%3 = true_divide(%1, %2) : " F
@@ -131,6 +138,13 @@ static const struct example {
   /* products */
   {"linear", X "%1 = input float32 [4, 5]\n%2 = input float32 [5]\n%3 = matmul(%0, %1) : float32 [3, 5]\n"
              "%4 = add(%3, %2, 1) : float32 [3, 5]\noutput %4\n", "transpose linear"},
+  {"conv2d, bias", "%0 = input float32 [1, 2, 5, 5]\n%1 = input float32 [3, 2, 3, 3]\n%2 = input float32 [1, 3, 1, 1]\n"
+                   "%3 = conv2d(%0, %1, none, [1, 1], [0, 0], [1, 1], 1) : float32 [1, 3, 3, 3]\n"
+                   "%4 = add(%3, %2, 1) : float32 [1, 3, 3, 3]\noutput %4\n", "view conv2d"},
+  {"one number for each column of images",
+   "%0 = input float32 [1, 2, 5, 5]\n%1 = input float32 [3, 2, 3, 3]\n%2 = input float32 [1, 1, 1, 3]\n"
+   "%3 = conv2d(%0, %1, none, [1, 1], [0, 0], [1, 1], 1) : float32 [1, 3, 3, 3]\n"
+   "%4 = add(%3, %2, 1) : float32 [1, 3, 3, 3]\noutput %4\n", NULL},
   {"a bias for each row", X "%1 = input float32 [4, 3]\n%2 = input " R "\n%3 = matmul(%0, %1) : float32 [3, 3]\n"
                           "%4 = add(%3, %2, 1) : float32 [3, 3]\noutput %4\n", NULL},
 };

@@ -19,14 +19,27 @@ static bool is_float(const cn_match *m) { return cni_dtype_is_float(desc_of(m, "
 /* log(1 + exp(x)) is x from 20 on, to the last bit of a float32. */
 static bool is_single(const cn_match *m) { return desc_of(m, "")->dtype == CN_F32; }
 
+static bool is_narrow_of(const cn_match *m, const char *wide, const char *narrow)
+{
+  return is_float(m) && desc_of(m, narrow)->numel * 2 <= desc_of(m, wide)->numel;
+}
+
 /* A root of fewer elements than what it divides, so that divisions become products. */
-static bool is_narrow(const cn_match *m) { return is_float(m) && desc_of(m, "y")->numel * 2 <= desc_of(m, "")->numel; }
+static bool is_narrow(const cn_match *m) { return is_narrow_of(m, "", "y"); }
 
 /* The sum is over given dimensions. */
 static bool has_dims(const cn_match *m)
 {
   const cn_value *dims = cn_match_attribute(m, "$dims");
   return is_float(m) && dims->tag == CN_V_INTS && dims->n > 0;
+}
+
+/* A pool of fewer results, of which nobody reads where they were found. */
+static bool without_places(const cn_match *m)
+{
+  cn_graph *g = (cn_graph *)(uintptr_t)cn_match_graph(m); /* users are found once, and kept */
+  const cni_gnode *pool = &g->nodes[g->values[cn_match_value(m, "")].node];
+  return is_narrow_of(m, "x", "") && cn_graph_users(NULL, g, pool->out[1]) == 0;
 }
 
 static const cn_rewrite rows[] = {
@@ -48,6 +61,8 @@ static const cn_rewrite rows[] = {
   {"fourth", "pow(x, 4)", is_float, "square(square(x))", true},
   {"inverse", "pow(x, -1)", is_float, "reciprocal(x)", true},
   {"both_times", "add(mul(x, #a), mul(x, #b))", is_float, "mul(x, add(#a, #b))", true},
+  {"pool_relu", "max_pool2d_with_indices(relu(x), $kernel, $stride, $padding, $dilation, $ceil)", without_places,
+   "relu(max_pool2d_with_indices(x, $kernel, $stride, $padding, $dilation, $ceil))", false},
   {"times_times", "mul(mul(x, #a), #b)", is_float, "mul(x, mul(#a, #b))", true},
 };
 
