@@ -65,7 +65,7 @@ typedef struct dot_job {
   int64_t mr, nc, row_panels, col_panels;
   int8_t *packed_a; /* row panels: (depth, mr) elements, or as cni_tiles_pack says */
   int8_t *packed;   /* column panels of b: (depth, nr) elements */
-  int32_t *taken;   /* of each column, with unsigned_a: 128 times its sum */
+  int32_t *begin;   /* of each column, with unsigned_a: where its sums begin, -128 times the sum of its numbers */
 } dot_job;
 
 static int64_t size_of(const dot_job *q) { return (int64_t)q->ker->size; }
@@ -93,19 +93,28 @@ static void put_panel(const dot_job *q, int8_t *to, int width, const int8_t *fro
   }
 }
 
+/* The same for quadruples of which those along k lie in one piece. false: they do not. */
+static bool put_along(const dot_job *q, int8_t *to, int width, const int8_t *from, int64_t i_step, int64_t k_step,
+                      int64_t count)
+{
+  const cni_gemm_kernels *words = CNI_BY_ISA(cni_gemm_kernels); /* elements of four bytes, whatever they mean */
+  const int64_t have = q->k / 4;
+  if (q->ker->size != 4 || q->wide || k_step != 1 || q->k % 4 || i_step % 4 || (uintptr_t)from % 4) return false;
+  words->pack(to, from, i_step / 4, 1, (int)count, width, have);
+  memset(to + have * width * 4, 0, (size_t)((q->depth - have) * width * 4));
+  return true;
+}
+
 /* The same for quadruples and pairs of b's columns, where rows or columns of b lie in one piece. false: they do not. */
 static bool put_quads(const dot_job *q, int8_t *to, const int8_t *from, int count)
 {
-  const cni_gemm_kernels *words = CNI_BY_ISA(cni_gemm_kernels); /* elements of four bytes, whatever they mean */
   const int nr = q->ker->nr;
   const int64_t have = parts(q->k, terms_of(q));
   if (q->ker->size != 4) return false;
   if (q->b_col == 1 && q->wide) q->loops->words((uint32_t *)(void *)to, from, q->b_row, count, nr, q->k);
   else if (q->wide) return false;
   else if (q->b_col == 1) q->loops->quads((uint32_t *)(void *)to, from, q->b_row, count, nr, q->k);
-  else if (q->b_row == 1 && q->k % 4 == 0 && q->b_col % 4 == 0 && (uintptr_t)from % 4 == 0)
-    words->pack(to, from, q->b_col / 4, 1, count, nr, have);
-  else return false;
+  else return put_along(q, to, nr, from, q->b_col, q->b_row, count);
   memset(to + have * nr * 4, 0, (size_t)((q->depth - have) * nr * 4));
   return true;
 }
@@ -121,8 +130,8 @@ static void pack_range(int64_t begin, int64_t end, void *payload)
     const int64_t count = least(nr, q->n - p * nr);
     if (!put_quads(q, to, from, (int)count)) put_panel(q, to, (int)nr, from, q->b_col, q->b_row, count);
     if (!q->unsigned_a) continue;
-    q->loops->add_up(q->taken + p * nr, to, (int)nr, q->depth);
-    for (int64_t j = p * nr; j < (p + 1) * nr; j++) q->taken[j] *= 128;
+    q->loops->add_up(q->begin + p * nr, to, (int)nr, q->depth);
+    for (int64_t j = p * nr; j < (p + 1) * nr; j++) q->begin[j] *= -128;
   }
 }
 
@@ -140,17 +149,17 @@ static void pack_a_range(int64_t begin, int64_t end, void *payload)
       continue;
     }
 #endif
-    put_panel(q, to, (int)q->mr, from, q->a_row, q->a_col, rows);
-    if (q->unsigned_a)
-      for (int64_t i = 0; i < bytes; i++) to[i] = (int8_t)(to[i] ^ -128);
+    if (!put_along(q, to, (int)q->mr, from, q->a_row, q->a_col, rows))
+      put_panel(q, to, (int)q->mr, from, q->a_row, q->a_col, rows);
+    if (q->unsigned_a) q->loops->flip((uint32_t *)(void *)to, bytes / 4);
   }
 }
 
-/* Where sums begin that have too much. */
+/* Where sums begin that will have too much. */
 static void start_rows(const dot_job *q, int64_t i, int64_t rows, int64_t j, int64_t cols)
 {
   for (int64_t r = i; r < i + rows; r++)
-    for (int64_t s = j; s < j + cols; s++) q->c[r * q->c_row + s] = -q->taken[s];
+    memcpy(q->c + r * q->c_row + j, q->begin + j, (size_t)cols * sizeof *q->c);
 }
 
 /* Items: row panels of a against chunks of b's columns, the chunks changing slowest. */
@@ -223,41 +232,93 @@ static const cni_gemm_kernels *dot_kernels(const job *j)
   return terms ? &cni_gemm_quads : NULL;
 }
 
-static int run_dots(const job *j, const cni_gemm_kernels *ker)
+/* Of packed b, and where its columns' sums begin behind it: whole lines, as columns of a panel are. */
+static size_t columns_bytes(const dot_job *q)
+{
+  const int64_t columns = q->col_panels * q->ker->nr;
+  return (size_t)(columns * q->depth * size_of(q)) + (size_t)columns * sizeof *q->begin;
+}
+
+static void place_columns(dot_job *q, int8_t *to)
+{
+  q->packed = to;
+  q->begin = (int32_t *)(void *)(to + q->col_panels * q->ker->nr * q->depth * size_of(q));
+}
+
+static void pack_columns(dot_job *q)
+{
+  const int64_t bytes = q->ker->nr * q->depth * size_of(q);
+  cni_parallel_for(q->col_panels, GRAIN_PACK / bytes + 1, pack_range, q);
+}
+
+/* prepared: what prepare_int8 made of b, or NULL. */
+static int run_dots(const job *j, const cni_gemm_kernels *ker, void *prepared)
 {
   dot_job q = dots_of(j, ker);
-  const int64_t k = q.depth * size_of(&q), nr = ker->nr, chunks = parts(q.n, q.nc);
-  size_t a_bytes = (size_t)(q.row_panels * q.mr * k), b_bytes = (size_t)(q.col_panels * nr * k);
-  size_t bytes = a_bytes + b_bytes + (size_t)(q.col_panels * nr) * sizeof *q.taken;
-  q.packed = cni_scratch_alloc(bytes);
-  if (!q.packed) return CN_ERR_MEMORY;
-  q.taken = (int32_t *)(void *)(q.packed + b_bytes); /* whole lines, as columns of a panel are */
-  q.packed_a = (int8_t *)(q.taken + q.col_panels * nr);
+  const int64_t k = q.depth * size_of(&q), chunks = parts(q.n, q.nc);
+  const size_t a_bytes = (size_t)(q.row_panels * q.mr * k), bytes = a_bytes + (prepared ? 0 : columns_bytes(&q));
+  int8_t *room = cni_scratch_alloc(bytes);
+  if (!room) return CN_ERR_MEMORY;
+  q.packed_a = prepared ? room : room + columns_bytes(&q);
+  place_columns(&q, prepared ? prepared : room);
   for (int64_t batch = 0; batch < j->c->numel / (j->m * j->n); batch++) {
     set_operands(&q, j, batch);
-    cni_parallel_for(q.col_panels, GRAIN_PACK / (nr * k) + 1, pack_range, &q);
+    if (!prepared) pack_columns(&q);
     cni_parallel_for(q.row_panels, GRAIN_PACK / (q.mr * k) + 1, pack_a_range, &q);
     cni_parallel_for(q.row_panels * chunks, GRAIN_WORK / (q.mr * least(q.nc, q.n) * k / 4 + 1) + 1, panels_range, &q);
   }
-  cni_scratch_free(q.packed, bytes);
+  cni_scratch_free(room, bytes);
   return cn_err();
 }
 
 #endif
 
-static int int8_kernel(cn_call *call)
+static job job_of(const cn_call *call)
 {
   const cn_desc *a = cn_desc_of(call->in[0]), *b = cn_desc_of(call->in[1]), *c = cn_desc_of(call->out[0]);
-  int last = c->ndim - 1;
-  job j = {CNI_BY_ISA(cni_int8_loops), a, b, c, c->shape[last - 1], c->shape[last], a->shape[last]};
-  if (a->dtype != CN_I8 || c->dtype != CN_I32 || (c->strides[last] != 1 && c->numel)) {
+  const int last = c->ndim - 1;
+  return (job){CNI_BY_ISA(cni_int8_loops), a, b, c, c->shape[last - 1], c->shape[last], a->shape[last]};
+}
+
+static bool takes(const cn_desc *a, const cn_desc *c)
+{
+  return a->dtype == CN_I8 && c->dtype == CN_I32 && (c->strides[c->ndim - 1] == 1 || !c->numel);
+}
+
+/* A weight packed, and its columns added up. */
+static int prepare_int8(const cn_call *call, cn_prepared *made)
+{
+#if CNI_HAS_LEVELS
+  job j = job_of(call);
+  const cni_gemm_kernels *ker = takes(j.a, j.c) && j.c->ndim == 2 && j.c->numel ? dot_kernels(&j) : NULL;
+  if (!ker) return CN_OK;
+  dot_job q = dots_of(&j, ker);
+  made->bytes = columns_bytes(&q);
+  made->of = 1u << 1;
+  made->form = ker->size;
+  if (!made->memory) return CN_OK;
+  set_operands(&q, &j, 0);
+  place_columns(&q, made->memory);
+  pack_columns(&q);
+#else
+  (void)call, (void)made;
+#endif
+  return CN_OK;
+}
+
+static int int8_kernel(cn_call *call)
+{
+  job j = job_of(call);
+  const cn_desc *b = j.b, *c = j.c;
+  const int last = c->ndim - 1;
+  if (!takes(j.a, c)) {
     call->refusal = "only int8 to int32, into rows without gaps";
     return CN_REFUSED;
   }
   if (c->numel == 0) return CN_OK;
 #if CNI_HAS_LEVELS
   const cni_gemm_kernels *ker = dot_kernels(&j);
-  if (ker) return run_dots(&j, ker);
+  if (ker) return run_dots(&j, ker, call->prepared ? call->prepared->memory : NULL);
 #endif
   cn_desc packed;
   size_t bytes = cni_dtype_bytes(CN_I8, b->numel);
@@ -275,7 +336,7 @@ static int int8_kernel(cn_call *call)
 }
 
 const cn_kernel cni_cpu_matmul_int8_kernels[] = {
-    {"mm_dtype", "int8", int8_kernel},
+    {"mm_dtype", "int8", int8_kernel, NULL, prepare_int8},
     {"bmm_dtype", "int8", int8_kernel},
     {NULL, NULL, NULL},
 };

@@ -14,6 +14,8 @@ typedef struct cni_int8_loops {
   void (*quads)(uint32_t *to, const int8_t *from, int64_t b_row, int count, int width, int64_t k);
   /* to[t * width + i] = numbers 2 t and 2 t + 1 of column i < count as int16; likewise. */
   void (*words)(uint32_t *to, const int8_t *from, int64_t b_row, int count, int width, int64_t k);
+  /* Turns the highest bit of all 4 n bytes. */
+  void (*flip)(uint32_t *quads, int64_t n);
   /* sums[i] = the sum of all numbers of column i < width of `depth` rows of such quadruples. */
   void (*add_up)(int32_t *sums, const int8_t *quads, int width, int64_t depth);
 } cni_int8_loops;

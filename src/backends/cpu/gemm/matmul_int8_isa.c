@@ -57,6 +57,11 @@ static void words(uint32_t *to, const int8_t *from, int64_t b_row, int count, in
   }
 }
 
+static void flip(uint32_t *quads, int64_t n)
+{
+  CNI_IVDEP for (int64_t i = 0; i < n; i++) quads[i] ^= 0x80808080u;
+}
+
 static void add_up(int32_t *sums, const int8_t *quads, int width, int64_t depth)
 {
   memset(sums, 0, (size_t)width * sizeof *sums);
@@ -64,4 +69,4 @@ static void add_up(int32_t *sums, const int8_t *quads, int width, int64_t depth)
     for (int i = 0; i < width; i++) sums[i] += quads[4 * i] + quads[4 * i + 1] + quads[4 * i + 2] + quads[4 * i + 3];
 }
 
-const cni_int8_loops CNI_ISA_NAME(cni_int8_loops) = {row, quads, words, add_up};
+const cni_int8_loops CNI_ISA_NAME(cni_int8_loops) = {row, quads, words, flip, add_up};
