@@ -246,6 +246,7 @@ static bool run_tiles(const job *j, const cni_iter *it)
 {
   int col = it->ndim - 1, row = -1;
   if (it->stride[0][col] != (int64_t)j->dsize || it->stride[1][col] == 0) return false;
+  if (it->stride[1][col] == (int64_t)j->ssize && it->shape[col] > SHORT_ROW) return false; /* windows: rows of both */
   for (int i = 0; i < col; i++)
     if (it->stride[1][i] == (int64_t)j->ssize && it->shape[i] > 1) row = i;
   if (row < 0 || it->shape[row] * it->shape[col] < TILE_LEAST * TILE_LEAST) return false;
