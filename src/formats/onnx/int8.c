@@ -139,17 +139,18 @@ static cn_tensor *padded(cni_onnx_window *w, cni_onnx_int8 x)
   return x.zero ? cn_where(cni_onnx_window_pad(&same, inside, 0), q, cn_cast(x.zero, CN_I8)) : q;
 }
 
-/* What lies in the windows, a row for each: (group, N * places, C / group * kernel); places: sizes behind (N, M). */
-static cn_tensor *rows_of(const cni_onnx_window *w, cn_tensor *x, int64_t group, int64_t *places)
+/* What lies in the windows, a column for each: (group, C / group * kernel, N * places), so that what lies side by side
+ * in x does so here; places: sizes behind (N, M). */
+static cn_tensor *columns_of(const cni_onnx_window *w, cn_tensor *x, int64_t group, int64_t *places)
 {
-  int64_t shape[2 * CN_MAX_DIMS], perm[2 * CN_MAX_DIMS], n = cn_size(x, 0), k = cn_size(x, 1) / group, rows = n;
+  int64_t shape[2 * CN_MAX_DIMS], perm[2 * CN_MAX_DIMS], n = cn_size(x, 0), k = cn_size(x, 1) / group, columns = n;
   size_t nd = 0, np = 0, spatial = (size_t)w->n;
   for (size_t i = 0; i < spatial; i++) {
     x = cn_unfold(x, (int64_t)i + 2, (w->kernel[i] - 1) * w->dilation[i] + 1, w->stride[i]);
     if (w->dilation[i] > 1) x = cn_slice(x, -1, 0, CN_NONE, .step = w->dilation[i]);
     if (cn_err()) return NULL;
     places[i] = cn_size(x, (int64_t)i + 2);
-    rows *= places[i];
+    columns *= places[i];
     k *= w->kernel[i];
   }
   shape[nd++] = n;
@@ -157,17 +158,17 @@ static cn_tensor *rows_of(const cni_onnx_window *w, cn_tensor *x, int64_t group,
   shape[nd++] = cn_size(x, 1) / group;
   for (size_t i = 0; i < 2 * spatial; i++) shape[nd++] = cn_size(x, (int64_t)i + 2);
   perm[np++] = 1;
-  perm[np++] = 0;
-  for (size_t i = 0; i < spatial; i++) perm[np++] = (int64_t)i + 3;
   perm[np++] = 2;
   for (size_t i = 0; i < spatial; i++) perm[np++] = (int64_t)(i + spatial) + 3;
-  return cn_reshape(cn_permute(cn_reshape(x, shape, nd), perm, np), CN_SHAPE(group, rows, k));
+  perm[np++] = 0;
+  for (size_t i = 0; i < spatial; i++) perm[np++] = (int64_t)i + 3;
+  return cn_reshape(cn_permute(cn_reshape(x, shape, nd), perm, np), CN_SHAPE(group, k, columns));
 }
 
 cn_tensor *cni_onnx_int8_conv(const cni_onnx_call *c, cni_onnx_int8 x, cni_onnx_int8 w)
 {
   cni_onnx_window at;
-  int64_t group = cni_onnx_int(c, "group", 1), shape[CN_MAX_DIMS], perm[CN_MAX_DIMS];
+  int64_t group = cni_onnx_int(c, "group", 1), shape[CN_MAX_DIMS];
   if (cn_err()) return NULL;
   int64_t m = cn_size(w.q, 0), k = m ? cn_numel(w.q) / m : 0;
   if (cn_ndim(w.q) != cn_ndim(x.q) || group < 1 || m % group || cn_size(x.q, 1) != group * cn_size(w.q, 1))
@@ -175,17 +176,13 @@ cn_tensor *cni_onnx_int8_conv(const cni_onnx_call *c, cni_onnx_int8 x, cni_onnx_
   if (x.zero && cn_ndim(x.zero)) return cni_onnx_fail(c, CN_ERR_SHAPE, "the input has one zero point"), NULL;
   if (cni_onnx_window_of(&at, c, x.q, cn_shape(w.q) + 2)) return NULL;
   size_t n = (size_t)at.n;
-  cni_onnx_int8 a = {rows_of(&at, padded(&at, x), group, shape + 1), x.zero};
-  cni_onnx_int8 b = {cn_transpose(cn_reshape(w.q, CN_SHAPE(group, m / group, k)), 1, 2), w.zero};
-  if (b.zero && cn_ndim(b.zero)) b.zero = cn_reshape(b.zero, CN_SHAPE(group, 1, m / group));
+  cni_onnx_int8 a = {cn_reshape(w.q, CN_SHAPE(group, m / group, k)), w.zero};
+  cni_onnx_int8 b = {columns_of(&at, padded(&at, x), group, shape + 2), x.zero};
+  if (a.zero && cn_ndim(a.zero)) a.zero = cn_reshape(a.zero, CN_SHAPE(group, m / group, 1));
   if (group == 1) a.q = cn_squeeze(a.q, .dim = CN_INTS(0)), b.q = cn_squeeze(b.q, .dim = CN_INTS(0));
-  if (group == 1 && b.zero && cn_ndim(b.zero)) b.zero = cn_squeeze(b.zero, .dim = CN_INTS(0));
-  cn_tensor *t = cni_onnx_int8_product(a, b); /* (group, rows, m / group) */
-  if (group > 1) t = cn_reshape(cn_permute(t, CN_SHAPE(1, 0, 2)), CN_SHAPE(cn_size(t, 1), m));
-  shape[0] = cn_size(x.q, 0);
-  shape[n + 1] = m;
-  perm[0] = 0;
-  perm[1] = (int64_t)n + 1;
-  for (size_t i = 0; i < n; i++) perm[2 + i] = (int64_t)i + 1;
-  return cn_permute(cn_reshape(t, shape, n + 2), perm, n + 2);
+  if (group == 1 && a.zero && cn_ndim(a.zero)) a.zero = cn_squeeze(a.zero, .dim = CN_INTS(0));
+  cn_tensor *t = cni_onnx_int8_product(a, b); /* (group, m / group, N * places) */
+  shape[0] = m;
+  shape[1] = cn_size(x.q, 0);
+  return cn_transpose(cn_reshape(t, shape, n + 2), 0, 1);
 }
