@@ -268,6 +268,8 @@ const cni_oxrow cni_ox_shape_rows[] = {
     BUILD("channels_last", 13, same),
     BUILD("to_device", 13, same),
     BUILD("view", 13, view),
+    BUILD("reshape", 13, view),
+    BUILD("contiguous", 13, same),
     BUILD("expand", 13, expand),
     BUILD("permute", 13, permute),
     BUILD("transpose", 13, transpose),
