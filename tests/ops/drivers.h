@@ -40,6 +40,7 @@ enum outcome drive_saved(const trial *t);     /* writes between an op and its ba
 enum outcome drive_lists(const trial *t);     /* lists of numbers in C's options against the generic entry */
 
 enum outcome drive_stablehlo(const trial *t); /* forward and gradient as StableHLO, for stablehlo.py to run */
+enum outcome drive_onnx(const trial *t);      /* forward and gradient as ONNX models, read again; for onnxruntime */
 enum outcome drive_lower(const trial *t);     /* kernel calls and views as loops (graph/loop) against kernels */
 
 void lowered_ops(void **state); /* behind all: how many ops were (lower.c) */

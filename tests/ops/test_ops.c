@@ -62,7 +62,7 @@ static const struct driver {
   {"inplace", drive_inplace},     {"memory", drive_memory},   {"threads", drive_threads},
   {"mirror", drive_mirror},       {"capture", drive_capture}, {"compiled", drive_compiled},
   {"lists", drive_lists},       {"refusals", drive_refusals}, {"lower", drive_lower},
-  {"stablehlo", drive_stablehlo}, {"saved", drive_saved},
+  {"stablehlo", drive_stablehlo}, {"saved", drive_saved},     {"onnx", drive_onnx},
 };
 
 enum {

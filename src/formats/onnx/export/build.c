@@ -1,9 +1,28 @@
 /* build.c: what rows are made of besides single operators: sizes, casts, other shapes. See emit.h.
  *
- * Invariant: where a size may be another in a run, it is asked for there (Shape); otherwise it is a constant. */
+ * Invariant: attributes that were put stay for the operator that the caller makes next; where a size may be another in a run, it is asked for there (Shape); otherwise it is a constant. */
 #include <string.h>
 
 #include "emit.h"
+
+/* Attributes that were put already are for a later node than those that a helper makes. */
+typedef struct held {
+  cn_text attrs;
+  int nsubs;
+} held;
+
+static held hold(cni_ox *x)
+{
+  held h = {x->attrs, x->nsubs};
+  x->attrs = (cn_text){0}, x->nsubs = 0;
+  return h;
+}
+
+static cni_oxval resume(cni_ox *x, held h, cni_oxval v)
+{
+  x->attrs = h.attrs, x->nsubs = h.nsubs;
+  return v;
+}
 
 /* ---- sizes ---- */
 
@@ -26,7 +45,7 @@ static cni_oxval asked(cni_ox *x, cni_oxval v, int dim)
   return vector(CNI_OX_EMIT(x, "Slice", all, cni_ox_list(x, &from, 1), cni_ox_list(x, &to, 1)), 1);
 }
 
-cni_oxval cni_ox_size(cni_ox *x, cni_oxval v, int dim)
+static cni_oxval make_size(cni_ox *x, cni_oxval v, int dim)
 {
   if (v.id < 0 || !(v.open >> dim & 1)) return cni_ox_whole(v.shape[dim]);
   for (size_t i = 0; i < x->nsizes; i++)
@@ -40,7 +59,13 @@ cni_oxval cni_ox_size(cni_ox *x, cni_oxval v, int dim)
   return is;
 }
 
-cni_oxval cni_ox_sizes(cni_ox *x, int n, const cni_oxval *sizes)
+cni_oxval cni_ox_size(cni_ox *x, cni_oxval v, int dim)
+{
+  held h = hold(x);
+  return resume(x, h, make_size(x, v, dim));
+}
+
+static cni_oxval make_sizes(cni_ox *x, int n, const cni_oxval *sizes)
 {
   int64_t known[CN_MAX_DIMS];
   cni_oxval parts[CN_MAX_DIMS];
@@ -58,13 +83,25 @@ cni_oxval cni_ox_sizes(cni_ox *x, int n, const cni_oxval *sizes)
   return vector(cni_ox_concat(x, nparts, parts, 0), n);
 }
 
-cni_oxval cni_ox_shape(cni_ox *x, cni_oxval v)
+cni_oxval cni_ox_sizes(cni_ox *x, int n, const cni_oxval *sizes)
+{
+  held h = hold(x);
+  return resume(x, h, make_sizes(x, n, sizes));
+}
+
+static cni_oxval make_shape(cni_ox *x, cni_oxval v)
 {
   if (!v.open) return cni_ox_list(x, v.shape, v.ndim);
   return vector(CNI_OX_EMIT(x, "Shape", v), v.ndim);
 }
 
-cni_oxval cni_ox_math(cni_ox *x, const char *op, cni_oxval a, cni_oxval b)
+cni_oxval cni_ox_shape(cni_ox *x, cni_oxval v)
+{
+  held h = hold(x);
+  return resume(x, h, make_shape(x, v));
+}
+
+static cni_oxval make_math(cni_ox *x, const char *op, cni_oxval a, cni_oxval b)
 {
   if (!a.number || !b.number) {
     int64_t one = 1;
@@ -80,6 +117,12 @@ cni_oxval cni_ox_math(cni_ox *x, const char *op, cni_oxval a, cni_oxval b)
   else if (!strcmp(op, "Min")) p = p < q ? p : q;
   else p = p > q ? p : q;
   return cni_ox_whole(p);
+}
+
+cni_oxval cni_ox_math(cni_ox *x, const char *op, cni_oxval a, cni_oxval b)
+{
+  held h = hold(x);
+  return resume(x, h, make_math(x, op, a, b));
 }
 
 cni_oxval cni_ox_count(cni_ox *x, cni_oxval v, uint32_t dims)
@@ -116,7 +159,7 @@ static int as_bool(const cni_ox *x, int id)
   return n && !strcmp(n->op, "Cast") && x->names[n->in[0]].dtype == CN_BOOL ? n->in[0] : -1;
 }
 
-cni_oxval cni_ox_cast(cni_ox *x, cni_oxval v, int dtype)
+static cni_oxval make_cast(cni_ox *x, cni_oxval v, int dtype)
 {
   if (v.number) return cni_ox_const(x, v, dtype);
   if (v.id < 0 || v.dtype == dtype || x->failed) return v;
@@ -128,6 +171,12 @@ cni_oxval cni_ox_cast(cni_ox *x, cni_oxval v, int dtype)
   if (cni_ox_is_float(v.dtype) && narrow) /* what does not fit keeps its low bits */
     v = cast(x, v, dtype == CN_U32 || dtype == CN_U64 ? CN_I64 : CN_I32);
   return cast(x, v, dtype);
+}
+
+cni_oxval cni_ox_cast(cni_ox *x, cni_oxval v, int dtype)
+{
+  held h = hold(x);
+  return resume(x, h, make_cast(x, v, dtype));
 }
 
 /* ---- other shapes ---- */
@@ -143,7 +192,7 @@ static cni_oxval sized(cni_oxval v, int ndim, const cni_oxval *sizes, const int6
   return v;
 }
 
-cni_oxval cni_ox_reshape(cni_ox *x, cni_oxval v, int ndim, const cni_oxval *sizes)
+static cni_oxval make_reshape(cni_ox *x, cni_oxval v, int ndim, const cni_oxval *sizes)
 {
   bool same = v.ndim == ndim && !v.open, zero = false, known = true;
   cni_oxval to[CN_MAX_DIMS];
@@ -164,6 +213,12 @@ cni_oxval cni_ox_reshape(cni_ox *x, cni_oxval v, int ndim, const cni_oxval *size
   return sized(CNI_OX_EMIT(x, "Reshape", v, shape), ndim, sizes, NULL);
 }
 
+cni_oxval cni_ox_reshape(cni_ox *x, cni_oxval v, int ndim, const cni_oxval *sizes)
+{
+  held h = hold(x);
+  return resume(x, h, make_reshape(x, v, ndim, sizes));
+}
+
 cni_oxval cni_ox_reshape_like(cni_ox *x, cni_oxval v, cni_oxval like)
 {
   cni_oxval sizes[CN_MAX_DIMS];
@@ -172,7 +227,7 @@ cni_oxval cni_ox_reshape_like(cni_ox *x, cni_oxval v, cni_oxval like)
   return out.id < 0 ? out : cni_ox_shaped(out, like.ndim, like.shape, like.open);
 }
 
-cni_oxval cni_ox_expand(cni_ox *x, cni_oxval v, int ndim, const cni_oxval *sizes)
+static cni_oxval make_expand(cni_ox *x, cni_oxval v, int ndim, const cni_oxval *sizes)
 {
   bool same = v.ndim == ndim && !v.open;
   for (int k = 0; k < ndim; k++) same = same && sizes[k].number && sizes[k].i == v.shape[k];
@@ -180,7 +235,13 @@ cni_oxval cni_ox_expand(cni_ox *x, cni_oxval v, int ndim, const cni_oxval *sizes
   return sized(CNI_OX_EMIT(x, "Expand", v, cni_ox_sizes(x, ndim, sizes)), ndim, sizes, NULL);
 }
 
-cni_oxval cni_ox_transpose(cni_ox *x, cni_oxval v, const int64_t *order)
+cni_oxval cni_ox_expand(cni_ox *x, cni_oxval v, int ndim, const cni_oxval *sizes)
+{
+  held h = hold(x);
+  return resume(x, h, make_expand(x, v, ndim, sizes));
+}
+
+static cni_oxval make_transpose(cni_ox *x, cni_oxval v, const int64_t *order)
 {
   cni_oxval out = v;
   bool same = true;
@@ -197,6 +258,12 @@ cni_oxval cni_ox_transpose(cni_ox *x, cni_oxval v, const int64_t *order)
   return out;
 }
 
+cni_oxval cni_ox_transpose(cni_ox *x, cni_oxval v, const int64_t *order)
+{
+  held h = hold(x);
+  return resume(x, h, make_transpose(x, v, order));
+}
+
 cni_oxval cni_ox_swap(cni_ox *x, cni_oxval v, int a, int b)
 {
   int64_t order[CN_MAX_DIMS];
@@ -204,7 +271,7 @@ cni_oxval cni_ox_swap(cni_ox *x, cni_oxval v, int a, int b)
   return cni_ox_transpose(x, v, order);
 }
 
-cni_oxval cni_ox_unsqueeze(cni_ox *x, cni_oxval v, int dim)
+static cni_oxval make_unsqueeze(cni_ox *x, cni_oxval v, int dim)
 {
   int64_t at = dim;
   cni_oxval out = CNI_OX_EMIT(x, "Unsqueeze", v, cni_ox_list(x, &at, 1));
@@ -216,7 +283,13 @@ cni_oxval cni_ox_unsqueeze(cni_ox *x, cni_oxval v, int dim)
   return out;
 }
 
-cni_oxval cni_ox_squeeze(cni_ox *x, cni_oxval v, int dim)
+cni_oxval cni_ox_unsqueeze(cni_ox *x, cni_oxval v, int dim)
+{
+  held h = hold(x);
+  return resume(x, h, make_unsqueeze(x, v, dim));
+}
+
+static cni_oxval make_squeeze(cni_ox *x, cni_oxval v, int dim)
 {
   int64_t at = dim;
   cni_oxval out = CNI_OX_EMIT(x, "Squeeze", v, cni_ox_list(x, &at, 1));
@@ -226,12 +299,18 @@ cni_oxval cni_ox_squeeze(cni_ox *x, cni_oxval v, int dim)
   return out;
 }
 
+cni_oxval cni_ox_squeeze(cni_ox *x, cni_oxval v, int dim)
+{
+  held h = hold(x);
+  return resume(x, h, make_squeeze(x, v, dim));
+}
+
 static cni_oxval one_element(cni_ox *x, cni_oxval v)
 {
   return v.number ? cni_ox_list(x, &v.i, 1) : v;
 }
 
-cni_oxval cni_ox_slice(cni_ox *x, cni_oxval v, int dim, cni_oxval from, cni_oxval to, int64_t step)
+static cni_oxval make_slice(cni_ox *x, cni_oxval v, int dim, cni_oxval from, cni_oxval to, int64_t step)
 {
   int64_t at = dim;
   bool known = from.number && (to.number || step == 1);
@@ -249,7 +328,13 @@ cni_oxval cni_ox_slice(cni_ox *x, cni_oxval v, int dim, cni_oxval from, cni_oxva
   return out;
 }
 
-cni_oxval cni_ox_concat(cni_ox *x, int n, const cni_oxval *v, int dim)
+cni_oxval cni_ox_slice(cni_ox *x, cni_oxval v, int dim, cni_oxval from, cni_oxval to, int64_t step)
+{
+  held h = hold(x);
+  return resume(x, h, make_slice(x, v, dim, from, to, step));
+}
+
+static cni_oxval make_concat(cni_ox *x, int n, const cni_oxval *v, int dim)
 {
   if (n == 1) return v[0];
   cni_ox_int(x, "axis", dim);
@@ -262,7 +347,13 @@ cni_oxval cni_ox_concat(cni_ox *x, int n, const cni_oxval *v, int dim)
   return out;
 }
 
-cni_oxval cni_ox_reduce(cni_ox *x, const char *op, cni_oxval v, uint32_t dims, bool keep)
+cni_oxval cni_ox_concat(cni_ox *x, int n, const cni_oxval *v, int dim)
+{
+  held h = hold(x);
+  return resume(x, h, make_concat(x, n, v, dim));
+}
+
+static cni_oxval make_reduce(cni_ox *x, const char *op, cni_oxval v, uint32_t dims, bool keep)
 {
   int64_t axes[CN_MAX_DIMS];
   int n = 0, since = !strcmp(op, "ReduceSum") ? 13 : 18, ndim = 0;
@@ -283,6 +374,12 @@ cni_oxval cni_ox_reduce(cni_ox *x, const char *op, cni_oxval v, uint32_t dims, b
   }
   out.ndim = ndim;
   return out;
+}
+
+cni_oxval cni_ox_reduce(cni_ox *x, const char *op, cni_oxval v, uint32_t dims, bool keep)
+{
+  held h = hold(x);
+  return resume(x, h, make_reduce(x, op, v, dims, keep));
 }
 
 cni_oxval cni_ox_full(cni_ox *x, int dtype, int ndim, const cni_oxval *sizes, double value)

@@ -88,7 +88,7 @@ const char *cni_ox_word(cni_ox *x, const char *s, size_t n); /* a copy in the ar
 bool cni_ox_is_float(int dtype);
 bool cni_ox_is_signed(int dtype);
 
-/* ---- attributes of the node that is made next ---- */
+/* ---- attributes of the operator that is made next; what build.c makes meanwhile leaves them alone ---- */
 void cni_ox_int(cni_ox *x, const char *name, int64_t v);
 void cni_ox_float(cni_ox *x, const char *name, double v);
 void cni_ox_text(cni_ox *x, const char *name, const char *v);

@@ -8,6 +8,8 @@
 
 #include "walk.h"
 
+enum { DEEPEST = 32 }; /* of parts in parts, and of branches and loops */
+
 /* ---- which way an op goes ---- */
 
 static bool is_formula(const cn_op *op)
@@ -233,7 +235,7 @@ void cni_ox_write_graph(cni_ox *x, const cn_graph *g, const cni_oxval *inputs, c
 {
   cni_oxwalk w;
   if (x->failed) return;
-  x->depth++;
+  if (++x->depth > DEEPEST) return (void)cni_ox_fail(x, CN_ERR_UNSUPPORTED, "%s: parts in parts, more than %d deep", x->hint, DEEPEST);
   if (cni_oxwalk_begin(&w, x, g)) return cni_oxwalk_end(&w);
   if (!sizes_fit(&w, inputs))
     cni_ox_fail(x, CN_ERR_UNSUPPORTED, "%s: a branch or loop, or what an op is made of, has fixed sizes where the graph's are open", x->hint);

@@ -227,9 +227,15 @@ static bool scatter_by(cni_oxcall *c, const char *reduction)
   bool adds = strcmp(reduction, "none") != 0;
   int type = adds && v.dtype == CN_BOOL ? CN_I32 : adds ? cni_ox_wide(v.dtype) : v.dtype;
   if (adds && x->opset < (reduction[0] == 'm' && reduction[1] != 'u' ? 18 : 16)) return false;
-  src = one_dim(x, cni_ox_cast(x, cni_ox_solid(x, src, type), type));
+  bool one = src.number || !src.ndim;
+  src = cni_ox_cast(x, cni_ox_solid(x, src, type), type);
+  if (one) { /* for all places */
+    cni_oxval sizes[CN_MAX_DIMS];
+    for (int k = 0; k < index.ndim; k++) sizes[k] = cni_ox_size(x, index, k);
+    src = cni_ox_expand(x, src, index.ndim, sizes);
+  }
   if (src.ndim != index.ndim) return false;
-  for (int k = 0; k < src.ndim; k++)
+  for (int k = 0; k < src.ndim && !one; k++)
     if (src.shape[k] != index.shape[k] || (src.open | index.open) >> k & 1)
       src = cni_ox_slice(x, src, k, cni_ox_whole(0), cni_ox_size(x, index, k), 1);
   cni_ox_int(x, "axis", cni_oxarg_dim(c, 1, v.ndim));
@@ -297,10 +303,10 @@ static bool embedding_grad(cni_oxcall *c)
 static bool nonzero(cni_oxcall *c)
 {
   cni_oxval v = cni_ox_cast(c->x, c->in[0], CN_BOOL), at;
-  if (!v.ndim) return false;
-  at = CNI_OX_EMIT(c->x, "NonZero", v);
-  at.ndim = 2, at.open = 2;
-  cni_ox_give(c, 0, cni_ox_swap(c->x, at, 0, 1));
+  at = CNI_OX_EMIT(c->x, "NonZero", one_dim(c->x, v));
+  at.ndim = 2, at.open = 2, at.shape[0] = 1;
+  at = cni_ox_swap(c->x, at, 0, 1);
+  cni_ox_give(c, 0, v.ndim ? at : cni_ox_slice(c->x, at, 1, cni_ox_whole(0), cni_ox_whole(0), 1));
   return true;
 }
 
@@ -379,7 +385,7 @@ static bool kthvalue(cni_oxcall *c)
 static bool searchsorted(cni_oxcall *c)
 {
   cni_ox *x = c->x;
-  cni_oxval s = c->in[0], v = cni_ox_solid(x, c->in[1], c->in[0].dtype);
+  cni_oxval s = c->in[0], v = cni_ox_solid(x, c->in[1], c->in[1].dtype);
   bool right = cni_oxarg_int(c, 3) || !strcmp(cni_oxarg_text(c, 4), "right");
   int type = cni_ox_is_float(s.dtype) && cni_ox_is_float(v.dtype) ? s.dtype : cni_ox_is_float(s.dtype) || cni_ox_is_float(v.dtype) ? CN_F64 : CN_I64;
   if (cni_ox_there(&c->in[2])) {

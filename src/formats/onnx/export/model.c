@@ -69,6 +69,7 @@ static void put_shape(cni_ox *x, const cni_oxwalk *w, int id, int value, const c
     else if (type->open >> k & 1) symbols[k] = "";
   }
   x->names[id].shape = shape, x->names[id].symbols = symbols;
+  x->names[id].ndim = type->ndim, x->names[id].dtype = type->dtype;
 }
 
 /* ---- inputs ---- */

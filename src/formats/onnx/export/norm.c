@@ -1,7 +1,10 @@
-/* norm.c: normalisation, softmax, attention. See row.h. */
+/* norm.c: normalisation, softmax, attention. See row.h. Attributes of ONNX are of float32: what has a small number or a
+ * scale among them is left to what it is made of where it computes in float64. */
 #include <string.h>
 
 #include "row.h"
+
+static bool is_double(const cni_oxcall *c) { return c->out[0].dtype == CN_F64; }
 
 /* softmax, log_softmax(input, dim, dtype) */
 static bool softmax(cni_oxcall *c)
@@ -33,9 +36,9 @@ static cni_oxval weight_of(cni_oxcall *c, int in, int type, double otherwise)
 static bool layer_norm(cni_oxcall *c)
 {
   cni_ox *x = c->x;
-  int type = cni_ox_kernel_type("LayerNormalization", cni_ox_wide(c->out[0].dtype)), n = cni_oxarg_count(c, 1);
+  int type = cni_ox_wide(c->out[0].dtype), n = cni_oxarg_count(c, 1);
+  if (is_double(c)) return false;
   cni_oxval in[3] = {cni_ox_cast(x, c->in[0], type), weight_of(c, 1, type, 1), cni_ox_absent()}, out[3];
-  if (type == CN_F64 && c->nout > 1) return false; /* onnxruntime gives those as float32 */
   if (cni_ox_there(&c->in[2])) in[2] = cni_ox_cast(x, c->in[2], type);
   cni_ox_int(x, "axis", -n);
   cni_ox_float(x, "epsilon", cni_oxarg_float(c, 4));
@@ -54,15 +57,11 @@ static bool rms_norm(cni_oxcall *c)
 {
   cni_ox *x = c->x;
   int type = cni_ox_wide(c->out[0].dtype), n = cni_oxarg_count(c, 1);
-  double eps = !cni_oxarg_none(c, 3) ? cni_oxarg_float(c, 3)
-               : c->in[0].dtype == CN_F64 ? 2.220446049250313e-16 : 1.1920928955078125e-7;
-  if (c->nout > 1 || (cni_oxarg_none(c, 3) && type != c->in[0].dtype)) return false;
+  double eps = cni_oxarg_none(c, 3) ? 1.1920928955078125e-7 : cni_oxarg_float(c, 3);
+  if (c->nout > 1 || is_double(c) || (cni_oxarg_none(c, 3) && type != c->in[0].dtype)) return false;
   cni_ox_int(x, "axis", -n);
   cni_ox_float(x, "epsilon", eps);
-  cn_text attrs = x->attrs;
-  x->attrs = (cn_text){0};
   cni_oxval v = cni_ox_cast(x, c->in[0], type), w = weight_of(c, 1, type, 1);
-  x->attrs = attrs;
   cni_ox_give(c, 0, CNI_OX_EMIT(x, "RMSNormalization", v, w));
   return true;
 }
@@ -80,7 +79,7 @@ static bool group_norm(cni_oxcall *c)
 {
   cni_ox *x = c->x;
   int type = cni_ox_wide(c->out[0].dtype);
-  if (c->in[0].ndim < 3) return false;
+  if (c->in[0].ndim < 3 || is_double(c)) return false;
   cni_oxval v = cni_ox_cast(x, c->in[0], type), w = channel(c, 1, type, 1), b = channel(c, 2, type, 0);
   cni_ox_int(x, "num_groups", cni_oxarg_int(c, 1));
   cni_ox_float(x, "epsilon", cni_oxarg_float(c, 4));
@@ -93,7 +92,7 @@ static bool instance_norm(cni_oxcall *c)
 {
   cni_ox *x = c->x;
   int type = cni_ox_wide(c->out[0].dtype);
-  if (type == CN_F64 || c->in[0].ndim < 3 || !cni_oxarg_int(c, 5) || cni_ox_there(&c->in[1])) return false;
+  if (is_double(c) || c->in[0].ndim < 3 || !cni_oxarg_int(c, 5) || cni_ox_there(&c->in[1])) return false;
   cni_oxval v = cni_ox_cast(x, c->in[0], type), w = channel(c, 3, type, 1), b = channel(c, 4, type, 0);
   cni_ox_float(x, "epsilon", cni_oxarg_float(c, 7));
   cni_ox_give(c, 0, CNI_OX_EMIT(x, "InstanceNormalization", v, w, b));
@@ -114,7 +113,8 @@ static bool batch_norm_apply(cni_oxcall *c)
   int type = cni_ox_wide(c->out[0].dtype);
   cni_oxval v = cni_ox_cast(x, c->in[0], type), w = channel(c, 1, type, 1), b = channel(c, 2, type, 0), y;
   cni_oxval mean = cni_ox_cast(x, c->in[3], type), var = cni_ox_cast(x, c->in[4], type);
-  if (cni_oxarg_int(c, 7)) {
+  if (cni_oxarg_int(c, 7) || is_double(c)) {
+    if (!cni_oxarg_int(c, 7)) var = CNI_OX_EXPR(x, "1 / Sqrt(a + b)", type, var, cni_ox_const(x, cni_ox_num(cni_oxarg_float(c, 6)), type));
     y = CNI_OX_EXPR(x, "(a - b) * (c * d) + e", type, v, upright(c, mean), upright(c, var), upright(c, w), upright(c, b));
   } else {
     cni_ox_float(x, "epsilon", cni_oxarg_float(c, 6));
@@ -132,7 +132,7 @@ static bool batch_norm(cni_oxcall *c)
   cni_ox *x = c->x;
   int type = cni_ox_wide(c->out[0].dtype);
   cni_oxval none = cni_ox_whole(0);
-  if (cni_oxarg_int(c, 5) || !cni_ox_there(&c->in[3]) || c->in[0].ndim < 2) return false;
+  if (cni_oxarg_int(c, 5) || is_double(c) || !cni_ox_there(&c->in[3]) || c->in[0].ndim < 2) return false;
   cni_oxval v = cni_ox_cast(x, c->in[0], type), w = channel(c, 1, type, 1), b = channel(c, 2, type, 0);
   cni_oxval mean = cni_ox_cast(x, c->in[3], type), var = cni_ox_cast(x, c->in[4], type);
   cni_ox_float(x, "epsilon", cni_oxarg_float(c, 6));
@@ -164,7 +164,7 @@ static bool attention(cni_oxcall *c)
   const cni_oxval *q = &c->in[0], *k = &c->in[1], *mask = &c->in[3];
   bool causal = cni_oxarg_int(c, 5), square = q->shape[2] == k->shape[2] && (q->open >> 2 & 1) == (k->open >> 2 & 1);
   if (q->ndim != 4 || k->ndim != 4 || c->in[2].ndim != 4 || cni_oxarg_float(c, 4) != 0) return false;
-  if (q->open >> 3 & 1 || (causal && !square)) return false;
+  if (is_double(c) || q->open >> 3 & 1 || (causal && !square)) return false;
   if (q->shape[0] != k->shape[0] || (q->shape[1] != k->shape[1] && !cni_oxarg_int(c, 7))) return false;
   if (!q->shape[1] || k->shape[1] == 0 || !q->shape[2] || !k->shape[2]) return false;
   cni_oxval in[4] = {cni_ox_cast(x, *q, type), cni_ox_cast(x, *k, type), cni_ox_cast(x, c->in[2], type), *mask};

@@ -31,13 +31,17 @@ static bool fold(cni_oxcall *c)
   return true;
 }
 
-/* any, all: of an empty list of dims none is meant */
+/* any, all: how many are true, or are not; of an empty list of dims none is meant */
 static bool logical(cni_oxcall *c)
 {
-  cni_oxval v = cni_ox_cast(c->x, cni_ox_solid(c->x, c->in[0], CN_BOOL), CN_BOOL);
-  bool none = c->args[1].tag == CN_V_INTS && !c->args[1].n;
-  v = cni_ox_cast(c->x, v, CN_I32);
-  cni_ox_give(c, 0, cni_ox_reduce(c->x, c->text, v, none || !v.ndim ? 0 : dims_of(c), keeps(c)));
+  cni_ox *x = c->x;
+  cni_oxval v = cni_ox_cast(x, cni_ox_solid(x, c->in[0], CN_BOOL), CN_BOOL);
+  bool none = c->args[1].tag == CN_V_INTS && !c->args[1].n, all = c->text[1] == 'l';
+  if (none || !v.ndim) return cni_ox_give(c, 0, v), true;
+  if (all) v = CNI_OX_EMIT(x, "Not", v);
+  v = cni_ox_reduce(x, "ReduceSum", cni_ox_cast(x, v, CN_I32), dims_of(c), keeps(c));
+  v = cni_ox_cast(x, v, CN_BOOL);
+  cni_ox_give(c, 0, all ? CNI_OX_EMIT(x, "Not", v) : v);
   return true;
 }
 
@@ -244,8 +248,8 @@ const cni_oxrow cni_ox_reduce_rows[] = {
     BUILD_AS("mean", 13, fold, "ReduceMean"),
     BUILD_AS("prod", 13, fold, "ReduceProd"),
     BUILD_AS("prod_dim", 13, fold, "ReduceProd"),
-    BUILD_AS("any", 13, logical, "ReduceMax"),
-    BUILD_AS("all", 13, logical, "ReduceMin"),
+    BUILD_AS("any", 13, logical, "any"),
+    BUILD_AS("all", 13, logical, "all"),
     BUILD_AS("amax", 13, extreme, "ReduceMax"),
     BUILD_AS("amin", 13, extreme, "ReduceMin"),
     BUILD_AS("max", 13, extreme, "ReduceMax"),

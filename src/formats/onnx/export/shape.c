@@ -93,9 +93,11 @@ static bool select(cni_oxcall *c)
 static bool slice(cni_oxcall *c)
 {
   int dim = cni_oxarg_dim(c, 1, c->in[0].ndim);
-  cni_oxval from = cni_oxarg_none(c, 2) ? cni_ox_whole(0) : cni_oxarg_size(c, 2, 0);
-  cni_oxval to = cni_oxarg_none(c, 3) ? cni_ox_whole(INT64_MAX) : cni_oxarg_size(c, 3, 0);
-  cni_ox_give(c, 0, cni_ox_slice(c->x, c->in[0], dim, from, to, cni_oxarg_int(c, 4)));
+  int64_t step = cni_oxarg_int(c, 4);
+  cni_oxval from = cni_ox_whole(step > 0 ? 0 : INT64_MAX), to = cni_ox_whole(step > 0 ? INT64_MAX : INT64_MIN);
+  if (!cni_oxarg_none(c, 2)) from = cni_oxarg_size(c, 2, 0);
+  if (!cni_oxarg_none(c, 3)) to = cni_oxarg_size(c, 3, 0);
+  cni_ox_give(c, 0, cni_ox_slice(c->x, c->in[0], dim, from, to, step));
   return true;
 }
 
@@ -261,6 +263,89 @@ static bool copy(cni_oxcall *c)
   return true;
 }
 
+/* ---- a part replaced ---- */
+
+/* select_scatter(input, src, dim, index): what stands before, src, what stands behind */
+static bool select_scatter(cni_oxcall *c)
+{
+  cni_ox *x = c->x;
+  cni_oxval v = c->in[0], parts[3];
+  int dim = cni_oxarg_dim(c, 2, v.ndim), n = 0;
+  int64_t at = cni_oxarg_int(c, 3), size = v.shape[dim];
+  if (v.open >> dim & 1 && at < 0) return false;
+  at = at < 0 ? at + size : at;
+  if (at) parts[n++] = cni_ox_slice(x, v, dim, cni_ox_whole(0), cni_ox_whole(at), 1);
+  parts[n++] = cni_ox_unsqueeze(x, cni_ox_as(c, 1, 0), dim);
+  if (at + 1 < size) parts[n++] = cni_ox_slice(x, v, dim, cni_ox_whole(at + 1), cni_ox_whole(INT64_MAX), 1);
+  cni_ox_give(c, 0, cni_ox_concat(x, n, parts, dim));
+  return true;
+}
+
+/* slice_scatter(input, src, dim, start, end, step): rows of src at every step */
+static bool slice_scatter(cni_oxcall *c)
+{
+  cni_ox *x = c->x;
+  cni_oxval v = c->in[0];
+  int dim = cni_oxarg_dim(c, 2, v.ndim);
+  if (v.open >> dim & 1) return false;
+  int64_t size = v.shape[dim], from = cni_oxarg_none(c, 3) ? 0 : cni_oxarg_int(c, 3), step = cni_oxarg_int(c, 5);
+  int64_t n = c->in[1].shape[dim], one = 1;
+  from = from < 0 ? from + size : from;
+  from = from < 0 ? 0 : from;
+  if (!n) return cni_ox_give(c, 0, v), true;
+  int64_t *at = cni_arena_take(&x->arena, (size_t)n, sizeof *at), shape[2] = {n, one};
+  for (int64_t k = 0; k < n && at; k++) at[k] = from + k * step;
+  if (!at) x->failed = true;
+  cni_oxval index = at ? cni_ox_data(x, at, CN_I64, 2, shape) : cni_ox_absent();
+  cni_oxval front = cni_ox_swap(x, v, 0, dim), src = cni_ox_swap(x, cni_ox_as(c, 1, 0), 0, dim);
+  cni_oxval y = cni_ox_shaped(CNI_OX_EMIT(x, "ScatterND", front, index, src), v.ndim, front.shape, front.open);
+  cni_ox_give(c, 0, cni_ox_swap(x, y, 0, dim));
+  return true;
+}
+
+/* ---- views by places ---- */
+
+/* diagonal(input, offset, dim1, dim2): of both dims laid flat, every one more than a row's size */
+static bool diagonal(cni_oxcall *c)
+{
+  cni_ox *x = c->x;
+  cni_oxval v = c->in[0], sizes[CN_MAX_DIMS];
+  int64_t order[CN_MAX_DIMS], offset = cni_oxarg_int(c, 1), n = c->out[0].shape[c->out[0].ndim - 1];
+  int a = cni_oxarg_dim(c, 2, v.ndim), b = cni_oxarg_dim(c, 3, v.ndim), m = 0;
+  if ((v.open >> a | v.open >> b) & 1) return false;
+  int64_t columns = v.shape[b], *at = cni_arena_take(&x->arena, (size_t)n + 1, sizeof *at);
+  for (int k = 0; k < v.ndim; k++)
+    if (k != a && k != b) sizes[m] = cni_ox_size(x, v, k), order[m++] = k;
+  order[m] = a, order[m + 1] = b;
+  sizes[m] = cni_ox_whole(v.shape[a] * columns);
+  if (!at) return x->failed = true;
+  for (int64_t k = 0; k < n; k++) at[k] = (k + (offset < 0 ? -offset : 0)) * columns + k + (offset > 0 ? offset : 0);
+  v = cni_ox_reshape(x, cni_ox_transpose(x, v, order), m + 1, sizes);
+  cni_ox_int(x, "axis", m);
+  cni_ox_give(c, 0, CNI_OX_EMIT(x, "Gather", v, cni_ox_list(x, at, (int)n)));
+  return true;
+}
+
+/* unfold(input, dimension, size, step): windows of a dim, their elements behind all dims */
+static bool unfold(cni_oxcall *c)
+{
+  cni_ox *x = c->x;
+  cni_oxval v = c->in[0];
+  int dim = cni_oxarg_dim(c, 1, v.ndim);
+  int64_t size = cni_oxarg_int(c, 2), step = cni_oxarg_int(c, 3);
+  if (!v.ndim || v.open >> dim & 1) return false;
+  int64_t n = c->out[0].shape[dim], shape[2] = {n, size}, order[CN_MAX_DIMS];
+  int64_t *at = cni_arena_take(&x->arena, (size_t)(n * size) + 1, sizeof *at);
+  if (!at) return x->failed = true;
+  for (int64_t k = 0; k < n * size; k++) at[k] = k / (size ? size : 1) * step + k % (size ? size : 1);
+  cni_ox_int(x, "axis", dim);
+  cni_oxval y = CNI_OX_EMIT(x, "Gather", v, cni_ox_data(x, at, CN_I64, 2, shape));
+  y.ndim = v.ndim + 1, y.open = 0;
+  for (int k = 0; k < y.ndim; k++) order[k] = k <= dim ? k : k < v.ndim ? k + 1 : dim + 1;
+  cni_ox_give(c, 0, cni_ox_transpose(x, y, order));
+  return true;
+}
+
 const cni_oxrow cni_ox_shape_rows[] = {
     BUILD("detach", 13, same),
     BUILD("clone", 13, same),
@@ -287,5 +372,9 @@ const cni_oxrow cni_ox_shape_rows[] = {
     BUILD_AS("tril", 14, triangle, "lower"),
     BUILD_AS("triu", 14, triangle, "upper"),
     BUILD("copy", 13, copy),
+    BUILD("select_scatter", 13, select_scatter),
+    BUILD("slice_scatter", 13, slice_scatter),
+    BUILD("diagonal", 13, diagonal),
+    BUILD("unfold", 13, unfold),
     {NULL, NULL, NULL, 0},
 };

@@ -84,6 +84,58 @@ static bool avg_pool(cni_oxcall *c)
   return true;
 }
 
+/* ... of other types, and by other divisors: the windows' elements one by one, added up. */
+typedef struct window {
+  int64_t size[2], step[2], pad[2], in[2], out[2];
+} window;
+
+static cni_oxval divisors(cni_oxcall *c, const window *w, int type)
+{
+  cni_ox *x = c->x;
+  int64_t n = w->out[0] * w->out[1], *counts = cni_arena_take(&x->arena, (size_t)n + 1, sizeof *counts);
+  bool whole = cni_oxarg_int(c, 5);
+  if (!cni_oxarg_none(c, 6)) return cni_ox_const(x, cni_ox_whole(cni_oxarg_int(c, 6)), type);
+  for (int64_t i = 0; i < n && counts; i++) {
+    counts[i] = 1;
+    for (int k = 0; k < 2; k++) {
+      int64_t from = (k ? i % w->out[1] : i / w->out[1]) * w->step[k] - w->pad[k], to = from + w->size[k];
+      int64_t end = whole ? w->in[k] + w->pad[k] : w->in[k];
+      counts[i] *= (to < end ? to : end) - (whole || from > 0 ? from : 0);
+    }
+  }
+  return counts ? cni_ox_cast(x, cni_ox_data(x, counts, CN_I64, 2, w->out), type) : cni_ox_absent();
+}
+
+static bool avg_taps(cni_oxcall *c)
+{
+  cni_ox *x = c->x;
+  window w;
+  int type = cni_ox_wide(c->out[0].dtype);
+  cni_oxval v = cni_ox_cast(x, batched(c, c->in[0], 2), type), sum = cni_ox_absent();
+  const cni_oxval *out = &c->out[0];
+  if (v.open >> 2) return false;
+  numbers(c, 1, 2, w.size);
+  numbers(c, cni_oxarg_count(c, 2) > 0 ? 2 : 1, 2, w.step);
+  numbers(c, 3, 2, w.pad);
+  int64_t pads[8] = {0};
+  for (int k = 0; k < 2; k++) {
+    w.in[k] = v.shape[2 + k], w.out[k] = out->shape[out->ndim - 2 + k];
+    pads[2 + k] = w.pad[k], pads[6 + k] = (w.out[k] - 1) * w.step[k] + w.size[k] - w.in[k] - w.pad[k];
+  }
+  v = CNI_OX_EMIT(x, "Pad", v, cni_ox_list(x, pads, 8));
+  for (int k = 0; k < 2; k++) v.shape[2 + k] = w.in[k] + pads[2 + k] + pads[6 + k];
+  for (int64_t t = 0; t < w.size[0] * w.size[1] && !x->failed; t++) {
+    cni_oxval tap = v;
+    for (int k = 0; k < 2; k++) {
+      int64_t at = k ? t % w.size[1] : t / w.size[1];
+      tap = cni_ox_slice(x, tap, 2 + k, cni_ox_whole(at), cni_ox_whole(at + (w.out[k] - 1) * w.step[k] + 1), w.step[k]);
+    }
+    sum = t ? cni_ox_binary(x, "Add", sum, tap) : tap;
+  }
+  give_batched(c, 0, cni_ox_binary(x, "Div", sum, divisors(c, &w, type)), 2);
+  return true;
+}
+
 /* ---- what is linear along a dim ---- */
 
 /* The op of this call with other arguments, of an identity of n rows in this shape: the rows of its matrix (n, m). */
@@ -237,6 +289,7 @@ const cni_oxrow cni_ox_window_rows[] = {
     BUILD_AS("avg_pool1d", 13, avg_pool, "1"),
     BUILD_AS("avg_pool2d", 13, avg_pool, "2"),
     BUILD_AS("avg_pool3d", 13, avg_pool, "3"),
+    BUILD("avg_pool2d", 13, avg_taps),
     BUILD("adaptive_avg_pool2d", 13, adaptive),
     BUILD_AS("adaptive_avg_pool2d_backward", 13, adaptive, "back"),
     BUILD("interpolate", 13, interpolate),
