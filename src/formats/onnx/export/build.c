@@ -140,8 +140,22 @@ cni_oxval cni_ox_count(cni_ox *x, cni_oxval v, uint32_t dims)
 
 /* ---- other types ---- */
 
+/* The opset in which ONNX got the type. */
+static int since(int dtype)
+{
+  bool half = dtype == CN_I4 || dtype == CN_U4, eight = dtype >= CN_F8E4M3 && dtype <= CN_F8E5M2FNUZ;
+  if (dtype == CN_I2 || dtype == CN_U2) return 25;
+  return dtype == CN_F8E8M0 ? 24 : dtype == CN_F4E2M1 ? 23 : half ? 21 : eight ? 19 : 13;
+}
+
 static cni_oxval cast(cni_ox *x, cni_oxval v, int dtype)
 {
+  int needs = since(dtype) > since(v.dtype) ? since(dtype) : since(v.dtype);
+  if (x->opset < needs) {
+    cni_ox_fail(x, CN_ERR_UNSUPPORTED, "%s and %s need opset %d", cn_dtype_name((cn_dtype)dtype),
+                cn_dtype_name((cn_dtype)v.dtype), needs);
+    return cni_ox_absent();
+  }
   bool small = dtype == CN_F8E5M2 || dtype == CN_F8E4M3FNUZ || dtype == CN_F8E5M2FNUZ;
   cni_oxval out = v;
   out.dtype = dtype;

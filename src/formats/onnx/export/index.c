@@ -257,7 +257,7 @@ static bool scatter_reduce(cni_oxcall *c)
 static bool rows(cni_oxcall *c)
 {
   cni_ox *x = c->x;
-  cni_oxval v = one_dim(x, c->in[0]), index = one_dim(x, places(x, c->in[1])), src = c->in[2];
+  cni_oxval v = one_dim(x, c->in[0]), index = one_dim(x, cni_ox_cast(x, c->in[1], CN_I64)), src = c->in[2];
   int dim = cni_oxarg_dim(c, 1, v.ndim);
   bool adds = *c->text == 'a', fills = *c->text == 'f';
   int type = adds ? (v.dtype == CN_BOOL ? CN_I32 : cni_ox_wide(v.dtype)) : v.dtype;

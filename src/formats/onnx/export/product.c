@@ -16,12 +16,20 @@ static bool matmul(cni_oxcall *c)
   return true;
 }
 
+/* Attributes of ONNX are float32. */
+static bool fit_floats(const cni_oxcall *c)
+{
+  double beta = cni_oxarg_float(c, 3), alpha = cni_oxarg_float(c, 4);
+  return c->out[0].dtype != CN_F64 || ((double)(float)beta == beta && (double)(float)alpha == alpha);
+}
+
 /* addmm, baddbmm(input, a, b, beta, alpha) */
 static bool added(cni_oxcall *c)
 {
   cni_oxval a = cni_ox_as(c, 1, 0), b = cni_ox_as(c, 2, 0), bias = cni_ox_as(c, 0, 0);
   bool nothing = !cni_oxarg_open(c, 3) && cni_oxarg_float(c, 3) == 0;
-  if (a.ndim == 2 && bias.ndim <= 2 && !nothing && cni_ox_is_float(a.dtype) && !cni_oxarg_open(c, 3) && !cni_oxarg_open(c, 4)) {
+  bool known = !cni_oxarg_open(c, 3) && !cni_oxarg_open(c, 4);
+  if (a.ndim == 2 && bias.ndim <= 2 && !nothing && cni_ox_is_float(a.dtype) && known && fit_floats(c)) {
     cni_ox_float(c->x, "alpha", cni_oxarg_float(c, 4));
     cni_ox_float(c->x, "beta", cni_oxarg_float(c, 3));
     cni_ox_give(c, 0, CNI_OX_EMIT(c->x, "Gemm", a, b, bias));
@@ -51,10 +59,28 @@ static bool linear(cni_oxcall *c)
   return true;
 }
 
+/* Does a letter mean one size everywhere? Of others cairn repeats a size of 1, and ONNX does not. */
+static bool is_plain_einsum(const cni_oxcall *c)
+{
+  int64_t size[128] = {0};
+  const char *s = cni_oxarg_text(c, 0);
+  for (int k = 0, d = 0; *s && *s != '-'; s++) {
+    if (*s == ',') k++, d = 0;
+    if (*s == '.' || k >= c->nin) return false;
+    if (*s == ',' || *s == ' ') continue;
+    if (*s < 0 || d >= c->in[k].ndim) return false;
+    int64_t have = c->in[k].open >> d & 1 ? -1 : c->in[k].shape[d];
+    if (size[(int)*s] && size[(int)*s] != have) return false;
+    size[(int)*s] = have;
+    d++;
+  }
+  return true;
+}
+
 static bool einsum(cni_oxcall *c)
 {
   cni_oxval *all = cni_arena_take(&c->x->arena, (size_t)c->nin + 1, sizeof *all);
-  if (!all || c->x->opset < 12 || !cni_ox_is_float(c->out[0].dtype)) return false;
+  if (!all || !cni_ox_is_float(c->out[0].dtype) || !is_plain_einsum(c)) return false;
   for (int k = 0; k < c->nin; k++) all[k] = cni_ox_as(c, k, 0);
   cni_ox_text(c->x, "equation", cni_oxarg_text(c, 0));
   cni_ox_give(c, 0, cni_ox_emit(c->x, "Einsum", c->nin, all));

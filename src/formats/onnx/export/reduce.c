@@ -22,11 +22,22 @@ static uint32_t dims_of(const cni_oxcall *c)
   return i < 0 ? ~0u >> (32 - c->in[0].ndim) * (c->in[0].ndim > 0) : cni_oxarg_dims(c, i, c->in[0].ndim);
 }
 
-/* sum, mean, prod, prod_dim, amax, amin: one operator */
+static bool is_empty(const cni_oxval *v, uint32_t dims)
+{
+  for (int k = 0; k < v->ndim; k++)
+    if (dims >> k & 1 && !v->shape[k]) return true;
+  return false;
+}
+
+/* sum, mean, prod, prod_dim: one operator */
 static bool fold(cni_oxcall *c)
 {
   cni_oxval v = summand(c);
   uint32_t dims = v.ndim ? dims_of(c) : 0;
+  if (!strcmp(c->text, "ReduceMean") && is_empty(&v, dims)) { /* of nothing: NaN */
+    v = cni_ox_reduce(c->x, "ReduceSum", v, dims, keeps(c));
+    return cni_ox_give(c, 0, cni_ox_binary(c->x, "Add", v, cni_ox_num(0.0 / 0.0))), true;
+  }
   cni_ox_give(c, 0, cni_ox_reduce(c->x, c->text, v, dims, keeps(c)));
   return true;
 }

@@ -346,6 +346,33 @@ static bool unfold(cni_oxcall *c)
   return true;
 }
 
+/* diagonal_scatter(input, src, offset, dim1, dim2): src at the places of the diagonal, both dims laid flat in front */
+static bool diagonal_scatter(cni_oxcall *c)
+{
+  cni_ox *x = c->x;
+  cni_oxval v = c->in[0], src = cni_ox_as(c, 1, 0), sizes[CN_MAX_DIMS], back[CN_MAX_DIMS];
+  int a = cni_oxarg_dim(c, 3, v.ndim), b = cni_oxarg_dim(c, 4, v.ndim), m = 2;
+  int64_t order[CN_MAX_DIMS], home[CN_MAX_DIMS], offset = cni_oxarg_int(c, 2), n = src.shape[src.ndim - 1];
+  if ((v.open >> a | v.open >> b) & 1) return false;
+  int64_t columns = v.shape[b], *at = cni_arena_take(&x->arena, (size_t)n + 1, sizeof *at), shape[2] = {n, 1};
+  if (!at) return x->failed = true;
+  for (int64_t k = 0; k < n; k++) at[k] = (k + (offset < 0 ? -offset : 0)) * columns + k + (offset > 0 ? offset : 0);
+  order[0] = a, order[1] = b;
+  for (int k = 0; k < v.ndim; k++)
+    if (k != a && k != b) order[m++] = k;
+  cni_oxval front = cni_ox_transpose(x, v, order);
+  for (int k = 0; k < v.ndim; k++) back[k] = cni_ox_size(x, front, k), home[order[k]] = k;
+  sizes[0] = cni_ox_whole(v.shape[a] * columns);
+  for (int k = 1; k < v.ndim - 1; k++) sizes[k] = back[k + 1];
+  for (int k = 0; k < src.ndim; k++) order[k] = k ? k - 1 : src.ndim - 1; /* the diagonal in front */
+  cni_oxval flat = cni_ox_reshape(x, front, v.ndim - 1, sizes), index = cni_ox_data(x, at, CN_I64, 2, shape);
+  flat = CNI_OX_EMIT(x, "ScatterND", flat, index, cni_ox_transpose(x, src, order));
+  flat.ndim = v.ndim - 1, flat.open = front.open >> 1;
+  flat = cni_ox_reshape(x, flat, v.ndim, back);
+  cni_ox_give(c, 0, cni_ox_transpose(x, cni_ox_shaped(flat, v.ndim, front.shape, front.open), home));
+  return true;
+}
+
 const cni_oxrow cni_ox_shape_rows[] = {
     BUILD("detach", 13, same),
     BUILD("clone", 13, same),
@@ -375,6 +402,7 @@ const cni_oxrow cni_ox_shape_rows[] = {
     BUILD("select_scatter", 13, select_scatter),
     BUILD("slice_scatter", 13, slice_scatter),
     BUILD("diagonal", 13, diagonal),
+    BUILD("diagonal_scatter", 13, diagonal_scatter),
     BUILD("unfold", 13, unfold),
     {NULL, NULL, NULL, 0},
 };

@@ -15,7 +15,7 @@ enum { SMALL = 1024 };           /* initialisers of so many bytes stay in the mo
 
 typedef struct writing {
   cni_oxsave *s;
-  bool *live;            /* per name */
+  bool *live, *named;    /* per name: something reads it; it is a result of a node that is written */
   const char *file;      /* of weights that lie elsewhere; NULL: they are in the model */
   uint64_t at;           /* in it */
   cn_text nodes, around; /* of the graph: nodes; inputs and outputs */
@@ -34,6 +34,7 @@ static void mark_live(writing *w)
     for (int k = 0; k < n->nout; k++) live = live || (n->out[k] >= 0 && w->live[n->out[k]]);
     for (int k = 0; k < n->nin && live; k++)
       if (n->in[k] >= 0) w->live[n->in[k]] = true;
+    for (int k = 0; k < n->nout && live; k++) w->named[n->out[k]] = true;
     for (int k = 0; k < n->nsubs && live; k++) {
       const cni_oxgraph *g = &x->graphs[n->subs[k]];
       for (int o = 0; o < g->noutputs; o++) w->live[g->outputs[o]] = true;
@@ -61,7 +62,7 @@ static void name_all(writing *w)
   cni_ox *x = &w->s->x;
   char name[80];
   for (size_t i = 0; i < x->nnames && !x->failed; i++) {
-    if (x->names[i].text || !w->live[i]) continue;
+    if (x->names[i].text || !(w->live[i] || w->named[i])) continue;
     int n = snprintf(name, sizeof name - 8, "%s_%zu", x->names[i].hint ? x->names[i].hint : "value", i);
     for (n = n < 71 ? n : 71; n < 78 && is_fixed(x, name); n++) name[n] = '_', name[n + 1] = 0;
     x->names[i].text = cni_ox_word(x, name, strlen(name));
@@ -72,13 +73,23 @@ static void name_all(writing *w)
 
 static void put_graph(writing *w, cn_text *t, int graph);
 
+/* Results that nobody reads are left out where the operator may do without them. */
+static bool is_left_out(const writing *w, const cni_oxnode *n, int k)
+{
+  static const char *const optional[] = {"MaxPool", "LayerNormalization", "LSTM", "GRU", "RNN"};
+  if (n->out[k] < 0) return true;
+  for (size_t i = 0; i < sizeof optional / sizeof *optional; i++)
+    if (!strcmp(n->op, optional[i]) && (k > 0 || i > 1)) return !w->live[n->out[k]];
+  return false;
+}
+
 static void put_node(writing *w, cn_text *t, const cni_oxnode *n)
 {
   const cni_ox *x = &w->s->x;
   cn_text node = {0}, attr = {0}, graph = {0};
   for (int k = 0; k < n->nin; k++) cni_proto_string(&node, 1, n->in[k] < 0 ? "" : x->names[n->in[k]].text);
   for (int k = 0; k < n->nout; k++)
-    cni_proto_string(&node, 2, n->out[k] < 0 || !w->live[n->out[k]] ? "" : x->names[n->out[k]].text);
+    cni_proto_string(&node, 2, is_left_out(w, n, k) ? "" : x->names[n->out[k]].text);
   for (int k = 0; k < n->nout; k++)
     if (n->out[k] >= 0 && w->live[n->out[k]]) {
       cni_proto_string(&node, 3, x->names[n->out[k]].text);
@@ -309,8 +320,9 @@ static int put_model(writing *w, cn_writer *out)
 
 static int begin(writing *w, cni_oxsave *s)
 {
-  *w = (writing){.s = s, .live = cn_alloc_zero(s->x.nnames + 1)};
+  *w = (writing){.s = s, .live = cn_alloc_zero(2 * s->x.nnames + 1)};
   if (!w->live) return CN_ERR_MEMORY;
+  w->named = w->live + s->x.nnames;
   mark_live(w);
   name_all(w);
   put_nodes(w, &w->nodes, 0);
@@ -321,7 +333,7 @@ static int begin(writing *w, cni_oxsave *s)
 
 static void end(writing *w)
 {
-  if (w->live) cn_free(w->live, w->s->x.nnames + 1);
+  if (w->live) cn_free(w->live, 2 * w->s->x.nnames + 1);
   cn_text_free(&w->nodes);
   cn_text_free(&w->around);
 }
