@@ -5,8 +5,9 @@
  * does, so that capture may refuse it; "reads data": the op itself does, so that a compiled function may be refused.
  * "larger memory": ... where an input is a part of a larger tensor. "elsewhere": on other devices than the
  * mirror; "gradient elsewhere": there may be another one there. "stablehlo": it has no text; "stablehlo values": XLA's
- * results are others; "saved": PyTorch keeps a copy that it made on the way. Invariant: an entry is removed when its reason is
- * gone. */
+ * results are others; "saved": PyTorch keeps a copy that it made on the way. "onnx": it has no form in the default
+ * opset; "onnx values": onnxruntime's results are others; "onnx single": what is float64 is computed in float32.
+ * Invariant: an entry is removed when its reason is gone. */
 #include <string.h>
 
 #include "drivers.h"
@@ -44,6 +45,25 @@ static const struct {
   {"stablehlo values", "std_mean", "a sum that overflows on the way in one order alone", "!"},
   {"stablehlo values", "searchsorted", "what is not sorted", "nan,2,3}"},
   {"stablehlo", "as_strided", "it reaches elements that its input does not show", ".s"},
+  {"onnx", "cast", "a type of opset 24", "f8e8m0"},
+  {"onnx values", "max_pool1d_with_indices", "NaN is lost in MaxPool", "!"},
+  {"onnx values", "max_pool2d_with_indices", "NaN is lost in MaxPool", "!"},
+  {"onnx values", "max_pool3d_with_indices", "NaN is lost in MaxPool", "!"},
+  {"onnx values", "max_pool2d", "NaN is lost in MaxPool", "!"},
+  {"onnx values", "log_softmax", "rows with infinities", "!"},
+  {"onnx values", "log_softmax", "rows with infinities", "-inf,"},
+  {"onnx values", "lexsort_rows", "the order of NaN", "nan"},
+  {"onnx values", "unique", "the order of NaN", "nan"},
+  {"onnx values", "sum", "onnxruntime adds by way of float64", "i64[16]!"},
+  {"onnx values", "conv_transpose1d", "onnxruntime wants an output_padding below the stride", "output_padding=[2]"},
+  {"onnx values", "conv_transpose2d", "onnxruntime wants an output_padding below the stride", "dilation=[2,1]"},
+  {"onnx values", "adaptive_avg_pool2d", "onnxruntime's fused product of nothing", "[0,"},
+  {"onnx values", "interpolate", "onnxruntime's fused product of nothing", "[0,"},
+  {"onnx single", "conv1d", "onnxruntime has no convolutions of float64", "f64"},
+  {"onnx single", "conv2d", "onnxruntime has no convolutions of float64", "f64"},
+  {"onnx single", "conv2d_fused", "onnxruntime has no convolutions of float64", "f64"},
+  {"onnx single", "conv1d_padding", "onnxruntime has no convolutions of float64", "f64"},
+  {"onnx single", "conv2d_padding", "onnxruntime has no convolutions of float64", "f64"},
   {"mirror", "to_device", "the samples move to the CPU", NULL},
   {"elsewhere", "scatter_reduce", "complex numbers are on the CPU and the mirror alone", "c128"},
   {"gradient elsewhere", "linalg_eigvalsh", "vectors of equal eigenvalues, which it is made of, are any", "=1"},

@@ -347,17 +347,39 @@ static bool first_of(cni_oxcall *c, cni_oxval v, cni_oxval k, int dim, bool larg
   return !x->failed;
 }
 
-/* sort(input, dim, descending): TopK of all; equal ones stay in their order */
+static cni_oxval picked_along(cni_ox *x, cni_oxval v, cni_oxval at, int dim)
+{
+  cni_ox_int(x, "axis", dim);
+  return cni_ox_shaped(CNI_OX_EMIT(x, "GatherElements", v, at), v.ndim, v.shape, v.open);
+}
+
+/* All in order, equal ones as they stood; NaN is larger than all: TopK of numbers, then of which of them are NaN. */
+static bool ordered(cni_oxcall *c, cni_oxval v, int dim, bool descending, cni_oxval *out)
+{
+  cni_ox *x = c->x;
+  cni_oxval n = cni_ox_size(x, v, dim), again[2];
+  if (!cni_ox_is_float(v.dtype)) return first_of(c, v, n, dim, descending, out);
+  cni_oxval wide = cni_ox_cast(x, v, cni_ox_wide(v.dtype)), odd = CNI_OX_EMIT(x, "IsNaN", wide);
+  wide = cni_ox_shaped(cni_ox_where(x, odd, cni_ox_num(1.0 / 0.0), wide), v.ndim, v.shape, v.open);
+  if (!first_of(c, wide, n, dim, descending, out)) return false;
+  odd = picked_along(x, cni_ox_cast(x, odd, CN_I32), out[1], dim);
+  if (!first_of(c, odd, n, dim, descending, again)) return false;
+  out[1] = picked_along(x, out[1], again[1], dim);
+  out[0] = picked_along(x, v, out[1], dim);
+  return !x->failed;
+}
+
+/* sort(input, dim, descending) */
 static bool sort(cni_oxcall *c)
 {
   cni_oxval v = one_dim(c->x, c->in[0]), out[2];
   int dim = cni_oxarg_dim(c, 1, v.ndim);
-  if (first_of(c, v, cni_ox_size(c->x, v, dim), dim, cni_oxarg_int(c, 2), out))
+  if (ordered(c, v, dim, cni_oxarg_int(c, 2), out))
     for (int k = 0; k < 2; k++) give_like(c, k, out[k]);
   return true;
 }
 
-/* topk(input, k, dim, largest, sorted) */
+/* topk(input, k, dim, largest, sorted): where NaN stands is the runtime's to say */
 static bool topk(cni_oxcall *c)
 {
   cni_oxval v = one_dim(c->x, c->in[0]), out[2];
@@ -373,7 +395,7 @@ static bool kthvalue(cni_oxcall *c)
   cni_oxval v = one_dim(x, c->in[0]), out[2];
   int dim = cni_oxarg_dim(c, 2, v.ndim);
   int64_t k = cni_oxarg_int(c, 1);
-  if (!first_of(c, v, cni_ox_whole(k), dim, false, out)) return true;
+  if (!ordered(c, v, dim, false, out)) return true;
   for (int i = 0; i < 2; i++) {
     cni_oxval last = cni_ox_slice(x, out[i], dim, cni_ox_whole(k - 1), cni_ox_whole(k), 1);
     give_like(c, i, cni_oxarg_int(c, 3) ? last : cni_ox_squeeze(x, last, dim));

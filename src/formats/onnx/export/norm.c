@@ -170,6 +170,12 @@ static bool attention(cni_oxcall *c)
   cni_oxval in[4] = {cni_ox_cast(x, *q, type), cni_ox_cast(x, *k, type), cni_ox_cast(x, c->in[2], type), *mask};
   if (mask->id >= 0 && mask->dtype != CN_BOOL) in[3] = cni_ox_cast(x, *mask, type);
   if (mask->id >= 0 && (mask->ndim < 2 || mask->ndim > 4 || causal)) return false;
+  if (mask->id >= 0 && mask->shape[mask->ndim - 2] == 1 && q->shape[2] != 1) { /* a row of it for each query */
+    cni_oxval sizes[CN_MAX_DIMS];
+    int row = mask->ndim - 2;
+    for (int d = 0; d < mask->ndim; d++) sizes[d] = cni_ox_size(x, d == row ? *q : in[3], d == row ? 2 : d);
+    in[3] = cni_ox_expand(x, in[3], mask->ndim, sizes);
+  }
   cni_ox_float(x, "scale", scale_of(c));
   if (causal) cni_ox_int(x, "is_causal", 1);
   cni_ox_give(c, 0, CNI_OX_EMIT(x, "Attention", in[0], in[1], in[2], in[3]));

@@ -29,16 +29,20 @@ static bool is_empty(const cni_oxval *v, uint32_t dims)
   return false;
 }
 
+/* Of nothing it is NaN, which not all runtimes say. */
+static cni_oxval mean_of(cni_ox *x, cni_oxval v, uint32_t dims, bool keep)
+{
+  if (!is_empty(&v, dims)) return cni_ox_reduce(x, "ReduceMean", v, dims, keep);
+  return cni_ox_binary(x, "Add", cni_ox_reduce(x, "ReduceSum", v, dims, keep), cni_ox_num(0.0 / 0.0));
+}
+
 /* sum, mean, prod, prod_dim: one operator */
 static bool fold(cni_oxcall *c)
 {
   cni_oxval v = summand(c);
   uint32_t dims = v.ndim ? dims_of(c) : 0;
-  if (!strcmp(c->text, "ReduceMean") && is_empty(&v, dims)) { /* of nothing: NaN */
-    v = cni_ox_reduce(c->x, "ReduceSum", v, dims, keeps(c));
-    return cni_ox_give(c, 0, cni_ox_binary(c->x, "Add", v, cni_ox_num(0.0 / 0.0))), true;
-  }
-  cni_ox_give(c, 0, cni_ox_reduce(c->x, c->text, v, dims, keeps(c)));
+  bool mean = !strcmp(c->text, "ReduceMean");
+  cni_ox_give(c, 0, mean ? mean_of(c->x, v, dims, keeps(c)) : cni_ox_reduce(c->x, c->text, v, dims, keeps(c)));
   return true;
 }
 
@@ -160,7 +164,7 @@ static bool spread(cni_oxcall *c)
   cni_oxval y = cni_ox_binary(x, "Div", cni_ox_reduce(x, "ReduceSum", d, dims, keep), freedom(c, v, dims));
   if (*c->text == 's') y = CNI_OX_EMIT(x, "Sqrt", y);
   cni_ox_give(c, 0, y);
-  if (c->nout > 1) cni_ox_give(c, 1, cni_ox_reduce(x, "ReduceMean", v, dims, keep));
+  if (c->nout > 1) cni_ox_give(c, 1, mean_of(x, v, dims, keep));
   return true;
 }
 
@@ -207,12 +211,12 @@ static bool cumsum(cni_oxcall *c)
 /* A running fold by doubling steps: each element takes in the one that stands 1, 2, 4, ... before it. */
 static cni_oxval running(cni_ox *x, const char *text, cni_oxval neutral, cni_oxval v, int dim)
 {
-  int64_t pads[2 * CN_MAX_DIMS] = {0};
+  cni_oxval sizes[CN_MAX_DIMS], parts[2];
   for (int64_t step = 1; step < v.shape[dim] && !x->failed; step *= 2) {
-    pads[dim] = step;
-    cni_oxval before = cni_ox_slice(x, v, dim, cni_ox_whole(0), cni_ox_whole(v.shape[dim] - step), 1);
-    before = CNI_OX_EMIT(x, "Pad", before, cni_ox_list(x, pads, 2 * v.ndim), neutral);
-    before = cni_ox_shaped(before, v.ndim, v.shape, v.open);
+    for (int k = 0; k < v.ndim; k++) sizes[k] = k == dim ? cni_ox_whole(step) : cni_ox_size(x, v, k);
+    parts[0] = cni_ox_expand(x, neutral, v.ndim, sizes);
+    parts[1] = cni_ox_slice(x, v, dim, cni_ox_whole(0), cni_ox_whole(v.shape[dim] - step), 1);
+    cni_oxval before = cni_ox_shaped(cni_ox_concat(x, 2, parts, dim), v.ndim, v.shape, v.open);
     v = cni_ox_shaped(CNI_OX_EXPR(x, text, v.dtype, before, v), v.ndim, v.shape, v.open);
   }
   return v;
