@@ -1,8 +1,10 @@
-"""cairn.onnx: models in ONNX's files: what they compute, with cairn's ops. See cairn/onnx.h and docs/ONNX.md.
+"""cairn.onnx: models in ONNX's files: what they compute, with cairn's ops; and modules as such files. See cairn/onnx.h and
+docs/ONNX.md.
 
     model = cairn.onnx.load("model.onnx")
     logits, = model.run({"image": image})
     logits = model(image)
+    cairn.onnx.export(net, (image,), "net.onnx")
 
 Place in the flow: the library reads and runs models; here values of users become tensors and back. A model is a
 callable of tensors, so that cairn.compile and cairn.func take it like any function. Invariant: results of run are
@@ -18,8 +20,10 @@ from .._tensor import Tensor
 from ..export import ExportedProgram
 from ..strings import Strings
 from ..strings import array as _strings
+from ._writing import ONNXProgram, OperatorExportTypes, TrainingMode, export, refused_ops
 
-__all__ = ["Info", "Model", "Module", "load", "load_model_from_string", "operators"]
+__all__ = ["Info", "Model", "Module", "ONNXProgram", "OperatorExportTypes", "TrainingMode", "export", "load",
+           "load_model_from_string", "operators", "refused_ops"]
 
 
 class Info(NamedTuple):

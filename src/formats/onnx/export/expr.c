@@ -223,7 +223,7 @@ static cni_oxval call(reading *r, const char *name, int n, cni_oxval *arg)
   if (!arg[like].number && cni_ox_is_float(arg[like].dtype) && cni_ox_is_float(type)) type = arg[like].dtype;
   const char *formula = formula_of(name, type);
   if (!formula || r->depth == DEEPEST) {
-    cni_ox_fail(r->x, CN_ERR_UNSUPPORTED, "ONNX has no operator for %s, nor is it made of others", name);
+    cni_ox_fail(r->x, CN_ERR_UNSUPPORTED, "%s: ONNX has no operator for it, nor is it made of others", name);
     r->s = "";
     return cni_ox_absent();
   }
@@ -434,7 +434,7 @@ cni_oxval cni_ox_primitive(cni_ox *x, const char *name, int type, int n, const c
 {
   const char *formula = formula_of(name, type);
   if (formula) return run(x, NULL, formula, type, n, in, 0);
-  cni_ox_fail(x, CN_ERR_UNSUPPORTED, "ONNX has no operator for %s, nor is it made of others", name);
+  cni_ox_fail(x, CN_ERR_UNSUPPORTED, "%s: ONNX has no operator for it, nor is it made of others", name);
   return cni_ox_absent();
 }
 

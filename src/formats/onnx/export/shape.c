@@ -288,10 +288,10 @@ static bool slice_scatter(cni_oxcall *c)
   cni_oxval v = c->in[0];
   int dim = cni_oxarg_dim(c, 2, v.ndim);
   if (v.open >> dim & 1) return false;
-  int64_t size = v.shape[dim], from = cni_oxarg_none(c, 3) ? 0 : cni_oxarg_int(c, 3), step = cni_oxarg_int(c, 5);
-  int64_t n = c->in[1].shape[dim], one = 1;
+  int64_t size = v.shape[dim], step = cni_oxarg_int(c, 5), n = c->in[1].shape[dim], one = 1;
+  int64_t from = !cni_oxarg_none(c, 3) ? cni_oxarg_int(c, 3) : step > 0 ? 0 : size - 1;
   from = from < 0 ? from + size : from;
-  from = from < 0 ? 0 : from;
+  from = from < 0 ? 0 : step < 0 && from > size - 1 ? size - 1 : from;
   if (!n) return cni_ox_give(c, 0, v), true;
   int64_t *at = cni_arena_take(&x->arena, (size_t)n, sizeof *at), shape[2] = {n, one};
   for (int64_t k = 0; k < n && at; k++) at[k] = from + k * step;
