@@ -13,17 +13,22 @@ static int forward(cn_tensor **outputs, cn_tensor *const *inputs, void *net)
   return outputs[0] ? CN_OK : cn_err();
 }
 
+static cn_graph *trace_of(cn_module *net, cn_tensor *x, const cn_free_dim *dims, size_t ndims)
+{
+  return ndims ? cn_trace_dynamic(forward, 1, &x, 1, dims, ndims, net) : cn_trace(forward, 1, &x, 1, net);
+}
+
 /* The graph for a batch of that shape: of floats, or of whole numbers where the net takes no others. Owned. */
-static cn_graph *trace(cn_module *net, const int64_t *shape, size_t ndim)
+static cn_graph *trace(cn_module *net, const int64_t *shape, size_t ndim, const cn_free_dim *dims, size_t ndims)
 {
   cn_scope *s = cn_scope_begin();
   int saved = cn_no_grad_begin();
   cn_tensor *x = cn_zeros(shape, ndim);
-  cn_graph *g = cn_trace(forward, 1, &x, 1, net);
+  cn_graph *g = trace_of(net, x, dims, ndims);
   if (!g && ndim == 2 && cn_err() != CN_ERR_MEMORY) {
     cn_err_clear();
     x = cn_zeros(shape, ndim, .dtype = CN_I64);
-    g = cn_trace(forward, 1, &x, 1, net);
+    g = trace_of(net, x, dims, ndims);
   }
   cn_no_grad_end(saved);
   cn_scope_end(s);
@@ -54,7 +59,8 @@ static cn_graph *graph_of_file(const char *path)
   return !strcmp(ending(path), ".txt") ? graph_of_text(path) : cn_graph_load(path);
 }
 
-static cn_graph *graph_of_net(model *m, const char *what, const char *sizes, int64_t batch)
+static cn_graph *graph_of_net(model *m, const char *what, const char *sizes, int64_t batch, const cn_free_dim *dims,
+                              size_t ndims)
 {
   int64_t shape[CN_MAX_DIMS] = {batch};
   char weights[COMMAND_PATH];
@@ -64,17 +70,29 @@ static cn_graph *graph_of_net(model *m, const char *what, const char *sizes, int
   if (!m->net) return NULL;
   cn_module_train(m->net, false);
   size_t n = model_sample(shape + 1, m);
-  cn_graph *g = cn_err() ? NULL : trace(m->net, shape, n + 1);
+  cn_graph *g = cn_err() ? NULL : trace(m->net, shape, n + 1, dims, ndims);
   if (g) cn_module_name_states(m->net, g);
   return g;
 }
 
-cn_graph *traced_graph(model *m, const char *what, const char *sizes, int64_t batch)
+cn_graph *traced_graph_open(model *m, const char *what, const char *sizes, int64_t batch, const cn_free_dim *dims,
+                            size_t ndims)
 {
   bool text = !strcmp(ending(what), ".txt"), weights = !strcmp(ending(what), ".safetensors");
-  if ((!text && !weights) || cn_path_kind_of(what) != CN_PATH_FILE) return graph_of_net(m, what, sizes, batch);
+  if ((!text && !weights) || cn_path_kind_of(what) != CN_PATH_FILE)
+    return graph_of_net(m, what, sizes, batch, dims, ndims);
   cn_graph *g = graph_of_file(what);
+  if (g && ndims) {
+    cn_err_set(CN_ERR_VALUE, "a graph has its open sizes already");
+    cn_graph_free(g);
+    return NULL;
+  }
   if (g || text) return g;
   cn_err_clear();
-  return graph_of_net(m, what, sizes, batch);
+  return graph_of_net(m, what, sizes, batch, dims, ndims);
+}
+
+cn_graph *traced_graph(model *m, const char *what, const char *sizes, int64_t batch)
+{
+  return traced_graph_open(m, what, sizes, batch, NULL, 0);
 }

@@ -11,5 +11,8 @@
  * sample, of which there are `batch`. Owned; NULL with the error set. model_close(m) in any case, after the graph was
  * used. */
 cn_graph *traced_graph(model *m, const char *what, const char *sizes, int64_t batch);
+/* The same for all sizes of some dims of its input; of a graph from a file, which has its own, ndims must be 0. */
+cn_graph *traced_graph_open(model *m, const char *what, const char *sizes, int64_t batch, const cn_free_dim *dims,
+                            size_t ndims);
 
 #endif

@@ -54,6 +54,13 @@ const char *cni_ox_word(cni_ox *x, const char *s, size_t n)
   return copy ? copy : "";
 }
 
+bool cni_ox_is_taken(const cni_ox *x, const char *name)
+{
+  for (size_t i = 0; i < x->nnames; i++)
+    if (x->names[i].fixed && !strcmp(x->names[i].text, name)) return true;
+  return false;
+}
+
 /* ---- types ---- */
 
 static const struct {

@@ -85,6 +85,7 @@ static inline cni_oxval cni_ox_absent(void) { return (cni_oxval){.id = -1}; }
 int cni_ox_fail(cni_ox *x, int code, const char *format, ...) CN_PRINTF(3, 4); /* returns code */
 void cni_ox_free(cni_ox *x);
 const char *cni_ox_word(cni_ox *x, const char *s, size_t n); /* a copy in the arena */
+bool cni_ox_is_taken(const cni_ox *x, const char *name); /* by an input, an output or a state */
 bool cni_ox_is_float(int dtype);
 bool cni_ox_is_signed(int dtype);
 

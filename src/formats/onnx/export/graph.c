@@ -93,6 +93,18 @@ static cni_oxval size_number(cni_oxwalk *w, const cn_value_info *v, int expr)
   return one.number || one.id < 0 || !one.ndim ? one : cni_ox_squeeze(w->x, one, 0);
 }
 
+/* A state's name, unless an input has it. */
+static const char *own_name(cni_ox *x, const char *name)
+{
+  cn_text t = {0};
+  cn_text_put(&t, name);
+  while (!t.failed && cni_ox_is_taken(x, t.s)) cn_text_put(&t, "_");
+  if (t.failed) x->failed = true;
+  const char *own = t.failed ? "" : cni_ox_word(x, t.s, t.n);
+  cn_text_free(&t);
+  return own;
+}
+
 /* What no node makes is written where it is read first. */
 static cni_oxval source(cni_oxwalk *w, const cn_value_info *v, int value)
 {
@@ -110,7 +122,7 @@ static cni_oxval source(cni_oxwalk *w, const cn_value_info *v, int value)
   }
   const char *name = v->kind == CN_VALUE_STATE ? cn_graph_state_name(w->g, (size_t)v->index) : NULL;
   if (v->kind == CN_VALUE_STATE && !name && !w->x->depth) name = cn_graph_state_key(w->g, (size_t)v->index, room, sizeof room);
-  return constant(w->x, v->tensor, name ? cni_ox_word(w->x, name, strlen(name)) : NULL);
+  return constant(w->x, v->tensor, name ? own_name(w->x, name) : NULL);
 }
 
 cni_oxval cni_oxwalk_get(cni_oxwalk *w, int value)

@@ -29,17 +29,10 @@ static cn_graph *prepared(cni_ox *x, const cn_graph *graph, const cn_onnx_save_o
 
 /* ---- names ---- */
 
-static bool is_taken(const cni_ox *x, const char *name)
-{
-  for (size_t i = 0; i < x->nnames; i++)
-    if (x->names[i].fixed && !strcmp(x->names[i].text, name)) return true;
-  return false;
-}
-
 /* A name that the caller gave; the same twice is an error. */
 static const char *given_name(cni_ox *x, const char *name)
 {
-  if (!*name || is_taken(x, name)) cni_ox_fail(x, CN_ERR_VALUE, "the name '%s' is empty, or stands there twice", name);
+  if (!*name || cni_ox_is_taken(x, name)) cni_ox_fail(x, CN_ERR_VALUE, "the name '%s' is empty, or stands there twice", name);
   return cni_ox_word(x, name, strlen(name));
 }
 
@@ -47,7 +40,7 @@ static const char *numbered_name(cni_ox *x, const char *stem, size_t i)
 {
   cn_text t = {0};
   cn_text_putf(&t, "%s_%zu", stem, i);
-  while (!t.failed && is_taken(x, t.s)) cn_text_put(&t, "_");
+  while (!t.failed && cni_ox_is_taken(x, t.s)) cn_text_put(&t, "_");
   const char *name = t.failed ? "" : cni_ox_word(x, t.s, t.n);
   if (t.failed) x->failed = true;
   cn_text_free(&t);
@@ -101,15 +94,13 @@ static void add_states(cni_oxsave *s, cni_oxwalk *w)
   char room[64];
   for (size_t i = 0; i < cn_graph_states(w->g) && !w->x->failed; i++) {
     int value = cn_graph_state_value(w->g, i);
-    if (!w->read[value] && !s->opts->no_weights) continue;
-    if (s->opts->no_weights) {
-      const char *name = cn_graph_state_key(w->g, i, room, sizeof room);
-      if (!name) w->x->failed = true;
-      else add_input(s, w, value, given_name(w->x, name));
-      continue;
+    const char *name = s->opts->no_weights ? cn_graph_state_key(w->g, i, room, sizeof room) : NULL;
+    if (name) {
+      add_input(s, w, value, given_name(w->x, name));
+    } else if (s->opts->weights_as_inputs) {
+      cni_oxval v = cni_oxwalk_get(w, value);
+      if (v.id >= 0) s->inputs[s->ninputs++] = v.id;
     }
-    cni_oxval v = cni_oxwalk_get(w, value);
-    if (v.id >= 0 && s->opts->weights_as_inputs) s->inputs[s->ninputs++] = v.id;
   }
 }
 
@@ -179,9 +170,9 @@ static void mark_wanted(cni_oxwalk *w)
 static void write_all(cni_oxsave *s, cni_oxwalk *w)
 {
   add_inputs(s, w);
+  add_states(s, w);
   mark_wanted(w);
   cni_oxwalk_nodes(w);
-  add_states(s, w);
   add_outputs(s, w);
   add_writes(s, w);
 }

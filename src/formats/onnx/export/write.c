@@ -49,13 +49,6 @@ static bool is_live(const writing *w, const cni_oxnode *n)
   return false;
 }
 
-static bool is_fixed(const cni_ox *x, const char *name)
-{
-  for (size_t i = 0; i < x->nnames; i++)
-    if (x->names[i].fixed && !strcmp(x->names[i].text, name)) return true;
-  return false;
-}
-
 /* Every value that has no name yet is called after the op that it was made for. */
 static void name_all(writing *w)
 {
@@ -64,7 +57,7 @@ static void name_all(writing *w)
   for (size_t i = 0; i < x->nnames && !x->failed; i++) {
     if (x->names[i].text || !(w->live[i] || w->named[i])) continue;
     int n = snprintf(name, sizeof name - 8, "%s_%zu", x->names[i].hint ? x->names[i].hint : "value", i);
-    for (n = n < 71 ? n : 71; n < 78 && is_fixed(x, name); n++) name[n] = '_', name[n + 1] = 0;
+    for (n = n < 71 ? n : 71; n < 78 && cni_ox_is_taken(x, name); n++) name[n] = '_', name[n + 1] = 0;
     x->names[i].text = cni_ox_word(x, name, strlen(name));
   }
 }
@@ -362,7 +355,9 @@ static int choose_file(writing *w, const char *path, cn_text *data)
   if (status || how != CN_ONNX_EXTERNAL_YES) return status;
   cn_text_putf(data, "%s.data", path);
   w->file = data->failed ? NULL : slash ? data->s + (slash + 1 - path) : data->s;
-  return w->file ? put_weights(w, data->s) : CN_ERR_MEMORY;
+  for (size_t i = 0; i < w->s->x.nnames && w->file; i++)
+    if (is_initial(w, i) && lies_elsewhere(w, &w->s->x.names[i])) return put_weights(w, data->s);
+  return w->file ? CN_OK : CN_ERR_MEMORY;
 }
 
 int cn_onnx_save_with(const cn_graph *graph, const char *path, const cn_onnx_save_opts *opts)
