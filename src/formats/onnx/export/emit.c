@@ -123,7 +123,7 @@ bool cni_ox_is_signed(int dtype)
 
 /* ---- attributes: AttributeProto ---- */
 
-enum { ATTR_NAME = 1, ATTR_F = 2, ATTR_I = 3, ATTR_S = 4, ATTR_T = 5, ATTR_INTS = 8, ATTR_TYPE = 20 };
+enum { ATTR_NAME = 1, ATTR_F = 2, ATTR_I = 3, ATTR_S = 4, ATTR_T = 5, ATTR_INTS = 8, ATTR_STRINGS = 9, ATTR_TYPE = 20 };
 enum { NODE_ATTRIBUTE = 5 };
 
 static void put_attr(cni_ox *x, cn_text *attr, const char *name, int type)
@@ -152,6 +152,13 @@ void cni_ox_text(cni_ox *x, const char *name, const char *v)
   cn_text attr = {0};
   cni_proto_string(&attr, ATTR_S, v);
   put_attr(x, &attr, name, CNI_ATTR_STRING);
+}
+
+void cni_ox_texts(cni_ox *x, const char *name, const char *const *v, int n)
+{
+  cn_text attr = {0};
+  for (int k = 0; k < n; k++) cni_proto_string(&attr, ATTR_STRINGS, v[k]);
+  put_attr(x, &attr, name, CNI_ATTR_STRINGS);
 }
 
 void cni_ox_ints(cni_ox *x, const char *name, const int64_t *v, int n)

@@ -93,6 +93,7 @@ bool cni_ox_is_signed(int dtype);
 void cni_ox_int(cni_ox *x, const char *name, int64_t v);
 void cni_ox_float(cni_ox *x, const char *name, double v);
 void cni_ox_text(cni_ox *x, const char *name, const char *v);
+void cni_ox_texts(cni_ox *x, const char *name, const char *const *v, int n);
 void cni_ox_ints(cni_ox *x, const char *name, const int64_t *v, int n);
 void cni_ox_graph(cni_ox *x, const char *name, int graph);
 void cni_ox_zeros(cni_ox *x, const char *name, int dtype, double value); /* a tensor of one element */

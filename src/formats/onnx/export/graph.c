@@ -163,6 +163,8 @@ static bool is_live(const cni_oxwalk *w, const cn_graph_node *n)
   return false;
 }
 
+bool cni_ox_reads(const cni_oxcall *c, int value) { return value >= 0 && c->walk->read[value]; }
+
 static void enter_node(cni_oxwalk *w, int i)
 {
   cn_graph_node n = {sizeof n};

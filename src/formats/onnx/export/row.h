@@ -64,6 +64,7 @@ cni_oxval cni_oxarg_value(const cni_oxcall *c, int i, int k, int dtype);
 int cni_oxarg_in(const cni_oxcall *c, int i);
 int cni_oxarg_tensors(const cni_oxcall *c, int i); /* how many: 1, or of a list */
 
+bool cni_ox_reads(const cni_oxcall *c, int value); /* does anything read that value of the graph? */
 /* An operand as the type of result k; a number becomes a constant. */
 cni_oxval cni_ox_as(const cni_oxcall *c, int in, int out);
 /* A result, cast to its type where it has another. */
