@@ -238,6 +238,7 @@ int cni_probe_base(cni_prober *p)
       const cni_gsize *s = &p->frame->sizes[i];
       to[i] = s->traced;
       from[i] = within(s->traced - BELOW, s->min > 2 ? s->min : 2, s->traced);
+      if (from[i] > to[i]) from[i] = to[i]; /* of an example of one row */
     }
     base_sizes(p, rows, from, to);
     cni_prober_restart(p);
