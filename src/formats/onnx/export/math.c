@@ -47,7 +47,6 @@ static bool clamp(cni_oxcall *c)
   return true;
 }
 
-/* In float16 itself, where nothing but the operator's own rounding is between operands and result. */
 const cni_oxrow cni_ox_math_rows[] = {
     BUILD_AS("gelu", 20, in_words, "Gelu(R(a), approximate=$approximate)"),
     BUILD_AS("leaky_relu", 13, in_words, "LeakyRelu(R(a), alpha=.$negative_slope)"),
@@ -61,6 +60,8 @@ const cni_oxrow cni_ox_math_rows[] = {
     BUILD_AS("softsign", 13, in_words, "Softsign(R(a))"),
     BUILD("prelu", 13, prelu),
     BUILD("clamp", 13, clamp),
+    ROW("relu6", 13, "Clip(R(a), 0, 6)"),
+    ROW("hardtanh", 13, "Clip(R(a), $min_val, $max_val)"),
     ROW("where", 13, "Where(bool(a), R(b), R(c))"),
     ROW("logical_and", 13, "And(bool(a), bool(b))"),
     ROW("logical_or", 13, "Or(bool(a), bool(b))"),

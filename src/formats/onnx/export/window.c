@@ -68,6 +68,62 @@ static bool max_pool_places(cni_oxcall *c)
   return true;
 }
 
+/* Of n elements, window k of `out` begins and ends here. */
+static void adaptive_range(int64_t n, int64_t out, int64_t k, int64_t *begin, int64_t *end)
+{
+  *begin = k * n / out;
+  *end = ((k + 1) * n + out - 1) / out;
+}
+
+/* Element `step` of each window along dim k, its last one where it has fewer. */
+static void adaptive_places(const cni_oxval *v, int k, int64_t out, int64_t step, int64_t *at)
+{
+  for (int64_t i = 0, begin, end; i < out; i++) {
+    adaptive_range(v->shape[2 + k], out, i, &begin, &end);
+    at[i] = begin + step < end ? begin + step : end - 1;
+  }
+}
+
+/* adaptive_max_pool2d_with_indices(input, output_size): element by element of all windows at once */
+static bool adaptive_max_pool(cni_oxcall *c)
+{
+  cni_ox *x = c->x;
+  cni_oxval v = batched(c, c->in[0], 2), best = cni_ox_absent(), place = best;
+  int64_t out[2], most[2] = {0, 0}, begin, end;
+  if (v.open >> 2) return false;
+  for (int k = 0; k < 2; k++) {
+    out[k] = c->out[0].shape[c->out[0].ndim - 2 + k];
+    for (int64_t i = 0; i < out[k]; i++) {
+      adaptive_range(v.shape[2 + k], out[k], i, &begin, &end);
+      if (end - begin > most[k]) most[k] = end - begin;
+    }
+  }
+  int64_t n = out[0] * out[1], *at[2], *places = cni_arena_take(&x->arena, (size_t)n + 1, sizeof *places);
+  for (int k = 0; k < 2; k++) at[k] = cni_arena_take(&x->arena, (size_t)out[k] + 1, sizeof *at[k]);
+  if (!places || !at[0] || !at[1]) return x->failed = true;
+  for (int64_t t = 0; t < most[0] * most[1] && !x->failed; t++) {
+    cni_oxval e = v;
+    for (int k = 0; k < 2; k++) {
+      adaptive_places(&v, k, out[k], k ? t % most[1] : t / most[1], at[k]);
+      cni_ox_int(x, "axis", 2 + k);
+      e = CNI_OX_EMIT(x, "Gather", e, cni_ox_list(x, at[k], (int)out[k]));
+      e.shape[2 + k] = out[k], e.ndim = 4;
+    }
+    for (int64_t i = 0; i < n; i++) places[i] = at[0][i / out[1]] * v.shape[3] + at[1][i % out[1]];
+    cni_oxval here = cni_ox_data(x, places, CN_I64, 2, out);
+    if (!t) {
+      best = e, place = CNI_OX_EMIT(x, "Expand", here, cni_ox_shape(x, e));
+      continue;
+    }
+    cni_oxval take = CNI_OX_EXPR(x, cni_ox_is_float(v.dtype) ? "(a > b) | (a != a)" : "a > b", v.dtype, e, best);
+    place = cni_ox_where(x, take, here, place), best = cni_ox_where(x, take, e, best);
+  }
+  if (!cni_ox_there(&best)) return false;
+  give_batched(c, 0, best, 2);
+  give_batched(c, 1, place, 2);
+  return true;
+}
+
 /* avg_poolNd(input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override) */
 static bool avg_pool(cni_oxcall *c)
 {
@@ -286,6 +342,7 @@ const cni_oxrow cni_ox_window_rows[] = {
     BUILD_AS("max_pool3d", 13, max_pool, "3"),
     BUILD_AS("max_pool2d_values", 13, max_pool, "2"),
     BUILD("max_pool2d_with_indices", 13, max_pool_places),
+    BUILD("adaptive_max_pool2d_with_indices", 13, adaptive_max_pool),
     BUILD_AS("avg_pool1d", 13, avg_pool, "1"),
     BUILD_AS("avg_pool2d", 13, avg_pool, "2"),
     BUILD_AS("avg_pool3d", 13, avg_pool, "3"),
