@@ -1,7 +1,7 @@
 /* recurrent.c: recurrent networks as LSTM, GRU and RNN. See row.h.
  *
  * Invariant: weights keep their initialisers; ONNX's order of gates, and its stacking of directions, is made of them by
- * nodes, which runtimes compute once. */
+ * nodes, which runtimes compute once. onnxruntime has none of these operators for float64, which goes by parts. */
 #include <string.h>
 
 #include "row.h"
@@ -108,7 +108,7 @@ static bool networks(cni_oxcall *c)
   const cni_oxval *p = c->in + first;
   cni_oxval last[2][64], w[2][4], out[3];
   if ((cni_oxarg_int(c, 6) && cni_oxarg_float(c, 5) > 0) || c->nin - first != layers * directions * per) return false;
-  if (layers > 64 || is_empty(&c->in[0])) return false; /* projections, dropout: by parts */
+  if (layers > 64 || is_empty(&c->in[0]) || n.type == CN_F64) return false; /* projections, dropout: by parts */
   n.hidden = p[1].shape[1];
   cni_oxval v = cni_ox_cast(x, c->in[0], n.type);
   if (cni_oxarg_int(c, 8)) v = cni_ox_swap(x, v, 0, 1);
@@ -143,7 +143,7 @@ static bool sequence(cni_oxcall *c)
   cni_ox *x = c->x;
   network n = network_of(c, cni_oxarg_text(c, 7));
   cni_oxval w[1][4] = {{c->in[1], c->in[2], c->in[4], c->in[5]}}, out[3];
-  if (!cni_oxarg_none(c, 10) || is_empty(&c->in[0]) || c->in[0].ndim != 3) return false;
+  if (!cni_oxarg_none(c, 10) || n.type == CN_F64 || is_empty(&c->in[0]) || c->in[0].ndim != 3) return false;
   if (cni_ox_there(&c->in[4]) != cni_ox_there(&c->in[5]) || is_read(c, 3)) return false;
   if (n.gates != 4 && is_read(c, 2)) return false;
   n.hidden = c->in[2].shape[1];
