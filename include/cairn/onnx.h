@@ -166,15 +166,16 @@ typedef struct cn_onnx_save_opts {
   cn_onnx_external external;  /* large weights lie in PATH.data */
   bool no_weights;            /* states are inputs without values, behind the others */
   bool weights_as_inputs;     /* states are inputs, too, which may be given other values than the model's */
-  /* What a run writes into states and inputs, as further outputs NAME.next. Otherwise a graph that writes is an error. */
+  /* What a run writes into states and inputs, as further outputs NAME.next. Otherwise a graph that writes is an
+   * error. */
   bool writes;
   bool no_folding; /* what is constant is computed by the model, not here */
   const char *doc; /* of the model; NULL: none */
 } cn_onnx_save_opts;
-/* Writes a graph as a model: by ONNX's own operators where those say what an op computes, also where it is made of others
- * (layer norms, attention, recurrent layers); else by its formula, or what it is made of. States are initialisers under
- * their names; sizes that the graph leaves open are open, under theirs. The file appears whole or not at all. 0, or an
- * error that names the op that has no form there, and says why. */
+/* Writes a graph as a model: by ONNX's own operators where those say what an op computes, also where it is made of
+ * others (layer norms, attention, recurrent layers); else by its formula, or what it is made of. States are
+ * initialisers under their names; sizes that the graph leaves open are open, under theirs. The file appears whole or
+ * not at all. 0, or an error that names the op that has no form there, and says why. */
 CN_API int cn_onnx_save_with(const cn_graph *graph, const char *path, const cn_onnx_save_opts *opts);
 /* The file's bytes as a vector of uint8, of the innermost scope; with all weights in it. NULL with the error set. */
 CN_API cn_tensor *cn_onnx_bytes_with(const cn_graph *graph, const cn_onnx_save_opts *opts);

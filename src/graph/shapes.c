@@ -89,7 +89,8 @@ static int infer(cn_tensor **now, const cn_graph *g, const cni_gnode *n, const i
     const cni_gvalue *v = &g->values[n->out[k]];
     if (v->dims[0] && s->ndim) s->shape[0] = values[v->dims[0]];
     size_t size = cni_dtype_bytes(s->dtype, cni_numel(s->ndim, s->shape));
-    now[n->out[k]] = cni_tensor_over(cni_storage_meta(device, size, NULL), 0, s->dtype, s->ndim, s->shape, s->strides);
+    now[n->out[k]] =
+        cni_tensor_over(cni_storage_meta(device, size, NULL), 0, s->dtype, s->ndim, s->shape, s->strides);
     if (!now[n->out[k]]) status = CN_ERR_MEMORY;
   }
   cni_args_at_free(args);
@@ -100,7 +101,8 @@ static int infer(cn_tensor **now, const cn_graph *g, const cni_gnode *n, const i
 
 int cn_graph_shapes(int64_t *shapes, const cn_graph *g, const int64_t *sizes)
 {
-  if (!shapes || !g || (g->nsizes && !sizes)) return cni_fail(CN_ERR_VALUE, "graph_shapes: there is no graph, or no room");
+  if (!shapes || !g || (g->nsizes && !sizes))
+    return cni_fail(CN_ERR_VALUE, "graph_shapes: there is no graph, or no room");
   size_t bytes = (g->nvalues + 1) * sizeof(cn_tensor *), number = (g->exprs.n + 1) * sizeof(int64_t);
   cn_tensor **now = cni_alloc_zero(bytes);
   int64_t *values = cni_alloc(number);

@@ -77,7 +77,8 @@ def with_plain_outputs(model):
 
 
 def plain(array):
-    return array if array.dtype.kind in "biufc" and not array.dtype.name.startswith(("bfloat", "float8", "float4")) else array.astype(np.float32)
+    odd = array.dtype.kind not in "biufc" or array.dtype.name.startswith(("bfloat", "float8", "float4"))
+    return array.astype(np.float32) if odd else array
 
 
 def wrong_with(case, onnx, ort):
@@ -87,7 +88,8 @@ def wrong_with(case, onnx, ort):
     options = ort.SessionOptions()
     options.log_severity_level = 4
     options.intra_op_num_threads = 1
-    session = ort.InferenceSession(with_plain_outputs(model).SerializeToString(), options, providers=["CPUExecutionProvider"])
+    data = with_plain_outputs(model).SerializeToString()
+    session = ort.InferenceSession(data, options, providers=["CPUExecutionProvider"])
     given = {i.name: ort_value(ort, a) for i, (_, a) in zip(session.get_inputs(), case.inputs)}
     made = session.run_with_ort_values([o.name for o in session.get_outputs()], given)
     for k, (value, (what, want), tolerance) in enumerate(zip(made, case.wanted, case.tolerances)):

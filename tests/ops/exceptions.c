@@ -1,9 +1,9 @@
 /* exceptions.c: what a driver leaves out, in one table, each with its reason.
  *
  * "gradcheck": where finite differences mean nothing. "second order": first-order gradients are checked, their
- * gradients are not. "layouts": the op's meaning depends on memory. "data dependent": it reads data in C, or the driver
- * does, so that capture may refuse it; "reads data": the op itself does, so that a compiled function may be refused.
- * "larger memory": ... where an input is a part of a larger tensor. "elsewhere": on other devices than the
+ * gradients are not. "layouts": the op's meaning depends on memory. "data dependent": it reads data in C, or the
+ * driver does, so that capture may refuse it; "reads data": the op itself does, so that a compiled function may be
+ * refused. "larger memory": ... where an input is a part of a larger tensor. "elsewhere": on other devices than the
  * mirror; "gradient elsewhere": there may be another one there. "stablehlo": it has no text; "stablehlo values": XLA's
  * results are others; "saved": PyTorch keeps a copy that it made on the way. "onnx": it has no form in the default
  * opset; "onnx values": onnxruntime's results are others; "onnx single": what is float64 is computed in float32.

@@ -132,7 +132,8 @@ static enum outcome write_graph(written *w, const cn_graph *g)
 {
   const char *reason = exception_for("onnx", w->t->s);
   w->random = cn_graph_draws(g) > 0;
-  w->model = cn_onnx_bytes(g, .writes = true, .opset = w->random ? 21 : 0); /* onnxruntime's random numbers end there */
+  w->model =
+      cn_onnx_bytes(g, .writes = true, .opset = w->random ? 21 : 0); /* onnxruntime's random numbers end there */
   if (!w->model && reason && cn_err() == CN_ERR_UNSUPPORTED) return cn_err_clear(), trial_skip(w->t, "%s", reason);
   if (!w->model && is_refusal(cn_err_message())) return cn_err_clear(), trial_skip(w->t, "it has no form");
   if (!w->model) return trial_fail(w->t, "%s", cn_err_message());
@@ -156,7 +157,8 @@ static enum outcome drive(const trial *t, bool grad)
   cn_graph *g = o == PASS && k.noutputs ? cn_trace(traced_run, k.noutputs, inputs, k.ninputs, &k) : NULL;
   written w = {.t = t, .k = &k, .want = &want};
   if (g) o = write_graph(&w, g);
-  else if (o == PASS && k.noutputs && cn_err() == CN_ERR_CAPTURE && exception_for("data dependent", t->s)) cn_err_clear();
+  else if (o == PASS && k.noutputs && cn_err() == CN_ERR_CAPTURE && exception_for("data dependent", t->s))
+    cn_err_clear();
   else if (o == PASS && k.noutputs) o = trial_fail(t, "trace: %s", cn_err_message());
   cn_err_clear();
   cn_graph_free(g);

@@ -61,7 +61,8 @@ static int to_stablehlo(const cn_graph *g, const wanted *w)
 
 static int to_onnx(const cn_graph *g, const wanted *w)
 {
-  cn_onnx_save_opts opts = {.size = sizeof opts, .opset = (int)w->opset,
+  cn_onnx_save_opts opts = {.size = sizeof opts,
+                            .opset = (int)w->opset,
                             .external = w->external ? CN_ONNX_EXTERNAL_YES : CN_ONNX_EXTERNAL_AUTO};
   if (strcmp(w->out, "-") != 0) return cn_onnx_save_with(g, w->out, &opts);
   cn_scope *s = cn_scope_begin();

@@ -1,7 +1,7 @@
 /* onnx_save.c: graphs as ONNX models: GraphBase.onnx.
  *
- * Place in the flow: cairn/onnx/export.py traces and turns torch's arguments into these. Invariant: texts that are handed
- * to the library live as long as the call. */
+ * Place in the flow: cairn/onnx/export.py traces and turns torch's arguments into these. Invariant: texts that are
+ * handed to the library live as long as the call. */
 #include <cairn/ext/onnx.h>
 
 #include "files.h"
@@ -15,7 +15,8 @@ static PyObject *as_bytes(const cn_graph *g, const cn_onnx_save_opts *opts)
   return made;
 }
 
-/* onnx(path, opset, inputs, outputs, external, no_weights, weights_as_inputs, writes, folding, doc); path None: bytes */
+/* onnx(path, opset, inputs, outputs, external, no_weights, weights_as_inputs, writes, folding, doc); path None:
+ * bytes */
 PyObject *cnpy_graph_onnx(PyObject *self, PyObject *args)
 {
   const char *doc;
@@ -27,10 +28,18 @@ PyObject *cnpy_graph_onnx(PyObject *self, PyObject *args)
   Py_ssize_t nin = PyList_Size(in), nout = PyList_Size(out);
   const char **inputs = cnpy_texts(in, nin), **outputs = inputs ? cnpy_texts(out, nout) : NULL;
   PyObject *made = NULL;
-  cn_onnx_save_opts opts = {.size = sizeof opts, .opset = opset, .inputs = inputs, .ninputs = (size_t)nin,
-                            .outputs = outputs, .noutputs = (size_t)nout, .external = (cn_onnx_external)external,
-                            .no_weights = no_weights != 0, .weights_as_inputs = weights_as_inputs != 0,
-                            .writes = writes != 0, .no_folding = folding == 0, .doc = doc};
+  cn_onnx_save_opts opts = {.size = sizeof opts,
+                            .opset = opset,
+                            .inputs = inputs,
+                            .ninputs = (size_t)nin,
+                            .outputs = outputs,
+                            .noutputs = (size_t)nout,
+                            .external = (cn_onnx_external)external,
+                            .no_weights = no_weights != 0,
+                            .weights_as_inputs = weights_as_inputs != 0,
+                            .writes = writes != 0,
+                            .no_folding = folding == 0,
+                            .doc = doc};
   if (outputs && path == Py_None) made = as_bytes(cnpy_held(self), &opts);
   else if (outputs && PyUnicode_FSConverter(path, &bytes))
     made = cnpy_done(cn_onnx_save_with(cnpy_held(self), PyBytes_AsString(bytes), &opts));

@@ -1,5 +1,5 @@
-"""cairn.onnx: models in ONNX's files: what they compute, with cairn's ops; and modules as such files. See cairn/onnx.h and
-docs/ONNX.md.
+"""cairn.onnx: models in ONNX's files: what they compute, with cairn's ops; and modules as such files. See cairn/onnx.h
+and docs/ONNX.md.
 
     model = cairn.onnx.load("model.onnx")
     logits, = model.run({"image": image})

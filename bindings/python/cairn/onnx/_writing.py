@@ -2,8 +2,9 @@
 
     cairn.onnx.export(net, (images,), "net.onnx", input_names=["images"], dynamic_axes={"images": {0: "batch"}})
 
-Place in the flow: the model is traced (cairn.export), and the library writes the graph (cairn/onnx.h). Invariant: inputs
-of the file are the tensors among the arguments, in their order; outputs the tensors among the results, in theirs.
+Place in the flow: the model is traced (cairn.export), and the library writes the graph (cairn/onnx.h). Invariant:
+inputs of the file are the tensors among the arguments, in their order; outputs the tensors among the results, in
+theirs.
 """
 from __future__ import annotations
 
@@ -237,11 +238,11 @@ def export(model: Any, args: Any = (), f: Any = None, *, kwargs: dict[str, Any] 
            training: Any = TrainingMode.EVAL, operator_export_type: Any = OperatorExportTypes.ONNX,
            do_constant_folding: bool = True, custom_opsets: Any = None, export_modules_as_functions: Any = False,
            autograd_inlining: bool = True) -> ONNXProgram | None:
-    """The model as ONNX: a module, a function, an ExportedProgram. f: a path, or a file that takes bytes; without it only
-    the program that is returned has it. With dynamo=False the last of args may be a dictionary, of keyword arguments, and
-    None is returned, as by torch's older exporter. external_data: True: weights lie in f + '.data'; False: in the model;
-    None: in the model unless it would be larger than 2 GB. What a module in training mode writes to (running
-    statistics) becomes outputs NAME.next."""
+    """The model as ONNX: a module, a function, an ExportedProgram. f: a path, or a file that takes bytes; without it
+    only the program that is returned has it. With dynamo=False the last of args may be a dictionary, of keyword
+    arguments, and None is returned, as by torch's older exporter. external_data: True: weights lie in f + '.data';
+    False: in the model; None: in the model unless it would be larger than 2 GB. What a module in training mode writes
+    to (running statistics) becomes outputs NAME.next."""
     refused("onnx.export", "operators are ONNX's own", None, custom_translation_table=custom_translation_table,
             custom_opsets=custom_opsets)
     refused("onnx.export", "no reports are written", False, report=report, profile=profile,

@@ -1,6 +1,7 @@
 /* build.c: what rows are made of besides single operators: sizes, casts, other shapes. See emit.h.
  *
- * Invariant: attributes that were put stay for the operator that the caller makes next; where a size may be another in a run, it is asked for there (Shape); otherwise it is a constant. */
+ * Invariant: attributes that were put stay for the operator that the caller makes next; where a size may be another in
+ * a run, it is asked for there (Shape); otherwise it is a constant. */
 #include <string.h>
 
 #include "emit.h"
@@ -319,10 +320,7 @@ cni_oxval cni_ox_squeeze(cni_ox *x, cni_oxval v, int dim)
   return resume(x, h, make_squeeze(x, v, dim));
 }
 
-static cni_oxval one_element(cni_ox *x, cni_oxval v)
-{
-  return v.number ? cni_ox_list(x, &v.i, 1) : v;
-}
+static cni_oxval one_element(cni_ox *x, cni_oxval v) { return v.number ? cni_ox_list(x, &v.i, 1) : v; }
 
 static cni_oxval make_slice(cni_ox *x, cni_oxval v, int dim, cni_oxval from, cni_oxval to, int64_t step)
 {
@@ -334,7 +332,8 @@ static cni_oxval make_slice(cni_ox *x, cni_oxval v, int dim, cni_oxval from, cni
   cni_oxval out = CNI_OX_EMIT(x, "Slice", v, one_element(x, from), one_element(x, to), cni_ox_list(x, &at, 1),
                               cni_ox_list(x, &step, 1));
   out = cni_ox_shaped(out, v.ndim, v.shape, v.open);
-  if (known && to.number && step > 0 && from.i >= 0 && to.i >= from.i && (to.i <= v.shape[dim] || !(v.open >> dim & 1))) {
+  if (known && to.number && step > 0 && from.i >= 0 && to.i >= from.i &&
+      (to.i <= v.shape[dim] || !(v.open >> dim & 1))) {
     int64_t end = to.i < v.shape[dim] ? to.i : v.shape[dim];
     if (!(v.open >> dim & 1) || to.i != INT64_MAX) out.open &= ~(1u << dim);
     out.shape[dim] = end > from.i ? (end - from.i + step - 1) / step : 0;

@@ -1,7 +1,7 @@
 /* control.c: branches and loops, which hold graphs: If, Loop and Scan.
  *
- * Place in the flow: graph.c asks for every node. ext/graph.h says what each kind holds. Invariant: inner graphs read what
- * lies outside by its name, and what goes round a loop keeps its type; rows that no step writes are zero. */
+ * Place in the flow: graph.c asks for every node. ext/graph.h says what each kind holds. Invariant: inner graphs read
+ * what lies outside by its name, and what goes round a loop keeps its type; rows that no step writes are zero. */
 #include <string.h>
 
 #include "row.h"
@@ -12,9 +12,9 @@ typedef struct looping {
   int ncarried, nxs, noperands, nys;
   int64_t length;
   bool counted, reverse;
-  cni_oxval steps;                 /* how many; absent in a loop that asks alone */
-  cni_oxval *args, *results;       /* of the graphs */
-  cni_oxval *in, *out, *inner;     /* of the node; of its graph: inputs, then results */
+  cni_oxval steps;             /* how many; absent in a loop that asks alone */
+  cni_oxval *args, *results;   /* of the graphs */
+  cni_oxval *in, *out, *inner; /* of the node; of its graph: inputs, then results */
 } looping;
 
 static cni_oxval solid(cni_oxcall *c, int k) { return cni_ox_solid(c->x, c->in[k], c->in[k].dtype); }
@@ -136,7 +136,8 @@ static void write_loop(looping *l)
   bool fewer = l->cond || l->steps.number || cni_ox_there(&c->in[c->nin - 1]);
   for (int k = 0; k < l->ncarried; k++) cni_ox_give(c, k, l->out[k]);
   for (int k = 0; k < l->nys; k++)
-    cni_ox_give(c, l->ncarried + k, stacked(l, l->out[l->ncarried + l->counted + k], &c->out[l->ncarried + k], fewer));
+    cni_ox_give(c, l->ncarried + k,
+                stacked(l, l->out[l->ncarried + l->counted + k], &c->out[l->ncarried + k], fewer));
   if (!l->counted) return;
   cni_oxval count = l->out[l->ncarried];
   cni_ox_give(c, c->nout - 1, c->out[c->nout - 1].ndim ? cni_ox_reshape_like(x, count, c->out[c->nout - 1]) : count);

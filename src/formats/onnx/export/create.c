@@ -72,7 +72,8 @@ static cni_oxval range_size(cni_oxcall *c)
   cni_oxval far = cni_ox_math(x, "Sub", cni_oxarg_size(c, 1, 0), cni_oxarg_size(c, 0, 0));
   if (step < 0) far = cni_ox_math(x, "Mul", far, cni_ox_whole(-1)), step = -step;
   far = cni_ox_math(x, "Max", far, cni_ox_whole(0));
-  return step == 1 ? far : cni_ox_math(x, "Div", cni_ox_math(x, "Add", far, cni_ox_whole(step - 1)), cni_ox_whole(step));
+  return step == 1 ? far
+                   : cni_ox_math(x, "Div", cni_ox_math(x, "Add", far, cni_ox_whole(step - 1)), cni_ox_whole(step));
 }
 
 /* arange(start, end, step) */
@@ -82,7 +83,8 @@ static bool arange(cni_oxcall *c)
   int type = whole ? CN_I64 : CN_F64;
   bool plain = whole && !cni_oxarg_open(c, 0) && cni_oxarg_int(c, 0) == 0 && cni_oxarg_int(c, 2) == 1;
   cni_oxval i = counted(c, range_size(c));
-  if (!plain) i = CNI_OX_EXPR(c->x, "T(a) * c + b", type, i, cni_oxarg_value(c, 0, 0, type), cni_oxarg_value(c, 2, 0, type));
+  if (!plain)
+    i = CNI_OX_EXPR(c->x, "T(a) * c + b", type, i, cni_oxarg_value(c, 0, 0, type), cni_oxarg_value(c, 2, 0, type));
   cni_ox_give(c, 0, i);
   return true;
 }
@@ -117,8 +119,10 @@ static bool check_within(cni_oxcall *c)
 }
 
 const cni_oxrow cni_ox_create_rows[] = {
-    BUILD("full", 13, full),         BUILD("full_like", 13, full),      BUILD("empty", 13, zeros),
-    BUILD("empty_like", 13, zeros),  BUILD("fill", 13, fill),           BUILD("cast", 13, cast),
-    BUILD("arange", 13, arange),     BUILD("linspace", 13, linspace),   BUILD("eye", 13, eye),
-    BUILD("check_within", 13, check_within), {NULL, NULL, NULL, 0},
+    BUILD("full", 13, full),     BUILD("full_like", 13, full),
+    BUILD("empty", 13, zeros),   BUILD("empty_like", 13, zeros),
+    BUILD("fill", 13, fill),     BUILD("cast", 13, cast),
+    BUILD("arange", 13, arange), BUILD("linspace", 13, linspace),
+    BUILD("eye", 13, eye),       BUILD("check_within", 13, check_within),
+    {NULL, NULL, NULL, 0},
 };

@@ -68,11 +68,12 @@ static const struct {
   char letter;
   const char *wider; /* what it is computed in where it cannot be itself, the best first */
 } letters[] = {
-    {CN_F32, 'f', "d"},   {CN_F64, 'd', "f"},    {CN_F16, 'h', "fd"},   {CN_BF16, 'b', "fd"},  {CN_BOOL, 'B', "uilf"},
-    {CN_I8, 'c', "ilfd"}, {CN_U8, 'u', "ilfd"},  {CN_I16, 's', "ilfd"}, {CN_U16, 'U', "ilfd"}, {CN_I32, 'i', "ldf"},
-    {CN_I64, 'l', "df"},  {CN_U32, 'I', "ldf"},  {CN_U64, 'L', "ldf"},  {CN_F8E4M3, '1', "f"}, {CN_F8E5M2, '2', "f"},
-    {CN_F8E4M3FNUZ, '3', "f"}, {CN_F8E5M2FNUZ, '4', "f"}, {CN_F8E8M0, '5', "f"}, {CN_F4E2M1, '6', "f"},
-    {CN_I4, '7', "ilf"}, {CN_U4, '8', "ilf"}, {CN_I2, '9', "ilf"}, {CN_U2, '0', "ilf"},
+    {CN_F32, 'f', "d"},        {CN_F64, 'd', "f"},    {CN_F16, 'h', "fd"},   {CN_BF16, 'b', "fd"},
+    {CN_BOOL, 'B', "uilf"},    {CN_I8, 'c', "ilfd"},  {CN_U8, 'u', "ilfd"},  {CN_I16, 's', "ilfd"},
+    {CN_U16, 'U', "ilfd"},     {CN_I32, 'i', "ldf"},  {CN_I64, 'l', "df"},   {CN_U32, 'I', "ldf"},
+    {CN_U64, 'L', "ldf"},      {CN_F8E4M3, '1', "f"}, {CN_F8E5M2, '2', "f"}, {CN_F8E4M3FNUZ, '3', "f"},
+    {CN_F8E5M2FNUZ, '4', "f"}, {CN_F8E8M0, '5', "f"}, {CN_F4E2M1, '6', "f"}, {CN_I4, '7', "ilf"},
+    {CN_U4, '8', "ilf"},       {CN_I2, '9', "ilf"},   {CN_U2, '0', "ilf"},
 };
 enum { LETTERS = sizeof letters / sizeof *letters };
 
@@ -123,7 +124,16 @@ bool cni_ox_is_signed(int dtype)
 
 /* ---- attributes: AttributeProto ---- */
 
-enum { ATTR_NAME = 1, ATTR_F = 2, ATTR_I = 3, ATTR_S = 4, ATTR_T = 5, ATTR_INTS = 8, ATTR_STRINGS = 9, ATTR_TYPE = 20 };
+enum {
+  ATTR_NAME = 1,
+  ATTR_F = 2,
+  ATTR_I = 3,
+  ATTR_S = 4,
+  ATTR_T = 5,
+  ATTR_INTS = 8,
+  ATTR_STRINGS = 9,
+  ATTR_TYPE = 20
+};
 enum { NODE_ATTRIBUTE = 5 };
 
 static void put_attr(cni_ox *x, cn_text *attr, const char *name, int type)

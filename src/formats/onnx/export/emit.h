@@ -1,9 +1,9 @@
 /* emit.h: a model while it is made: values, nodes, constants, graphs inside of graphs. Internal.
  *
- * Place in the flow: rows (row.h) make nodes with these; graph.c walks the graph, proto.c writes what was made. Invariant:
- * nodes stand in an order in which every value is made before it is read; a value knows its type, and its sizes at the
- * traced ones, with a bit for each that may be another in a run. After a failure values are absent, nothing more is made,
- * and the error is set. */
+ * Place in the flow: rows (row.h) make nodes with these; graph.c walks the graph, proto.c writes what was made.
+ * Invariant: nodes stand in an order in which every value is made before it is read; a value knows its type, and its
+ * sizes at the traced ones, with a bit for each that may be another in a run. After a failure values are absent,
+ * nothing more is made, and the error is set. */
 #ifndef CNI_ONNX_EXPORT_EMIT_H
 #define CNI_ONNX_EXPORT_EMIT_H
 
@@ -25,27 +25,27 @@ typedef struct cni_oxval {
 
 /* What a name stands for. */
 typedef struct cni_oxname {
-  const char *text; /* in the arena; NULL: it gets one when the model is written */
-  const char *hint; /* the operator that made it */
+  const char *text;  /* in the arena; NULL: it gets one when the model is written */
+  const char *hint;  /* the operator that made it */
   cn_tensor *tensor; /* an initialiser's, owned; NULL: none */
   const void *bytes; /* ... or its bytes, in the arena */
   int64_t nbytes;
   int dtype, ndim;
-  const int64_t *shape; /* in the arena: of initialisers, inputs and outputs */
+  const int64_t *shape;       /* in the arena: of initialisers, inputs and outputs */
   const char *const *symbols; /* of an input's or output's sizes; NULL: fixed */
-  bool fixed;  /* its text must not change: an input, or a state */
-  bool made;   /* a node of the outermost graph makes it */
-  int maker;   /* the node that does; -1: none */
+  bool fixed;                 /* its text must not change: an input, or a state */
+  bool made;                  /* a node of the outermost graph makes it */
+  int maker;                  /* the node that does; -1: none */
 } cni_oxname;
 
 typedef struct cni_oxnode {
   const char *op;
   const int *in, *out; /* numbers of names; -1: left out */
   int nin, nout;
-  int graph;           /* in which it stands */
-  const char *attrs;   /* AttributeProtos, as fields of the node */
+  int graph;         /* in which it stands */
+  const char *attrs; /* AttributeProtos, as fields of the node */
   size_t attrs_n;
-  const int *subs;     /* attributes that are graphs: their numbers, */
+  const int *subs; /* attributes that are graphs: their numbers, */
   const char *const *sub_names;
   int nsubs;
 } cni_oxnode;
@@ -76,7 +76,7 @@ typedef struct cni_ox {
   int subs[2], nsubs; /* ... and its graphs */
   const char *sub_names[2];
   int opset, graph, depth; /* graph: where nodes go now */
-  const char *hint;   /* the op that is being written */
+  const char *hint;        /* the op that is being written */
   bool failed;
 } cni_ox;
 
@@ -85,7 +85,7 @@ static inline cni_oxval cni_ox_absent(void) { return (cni_oxval){.id = -1}; }
 int cni_ox_fail(cni_ox *x, int code, const char *format, ...) CN_PRINTF(3, 4); /* returns code */
 void cni_ox_free(cni_ox *x);
 const char *cni_ox_word(cni_ox *x, const char *s, size_t n); /* a copy in the arena */
-bool cni_ox_is_taken(const cni_ox *x, const char *name); /* by an input, an output or a state */
+bool cni_ox_is_taken(const cni_ox *x, const char *name);     /* by an input, an output or a state */
 bool cni_ox_is_float(int dtype);
 bool cni_ox_is_signed(int dtype);
 
@@ -107,7 +107,7 @@ void cni_ox_node(cni_ox *x, const char *op, int nin, const cni_oxval *in, int no
  * numbers take the type of the first operand that is none. Its type is what types.def says; its shape what the operands
  * broadcast to, which cni_ox_shaped puts right. */
 cni_oxval cni_ox_emit(cni_ox *x, const char *op, int nin, const cni_oxval *in);
-#define CNI_OX_EMIT(x, op, ...) \
+#define CNI_OX_EMIT(x, op, ...)                                                                                      \
   cni_ox_emit(x, op, (int)(sizeof((cni_oxval[]){__VA_ARGS__}) / sizeof(cni_oxval)), (cni_oxval[]){__VA_ARGS__})
 cni_oxval cni_ox_shaped(cni_oxval v, int ndim, const int64_t *shape, uint32_t open);
 /* The type in which onnxruntime computes this operator for operands of that type. */
@@ -124,16 +124,17 @@ cni_oxval cni_ox_whole(int64_t i);
 cni_oxval cni_ox_const(cni_ox *x, cni_oxval number, int dtype); /* without dims */
 cni_oxval cni_ox_solid(cni_ox *x, cni_oxval v, int dtype);      /* numbers as constants, others as they are */
 cni_oxval cni_ox_data(cni_ox *x, const void *bytes, int dtype, int ndim, const int64_t *shape); /* copied */
-cni_oxval cni_ox_list(cni_ox *x, const int64_t *v, int n);      /* int64, of one dim */
+cni_oxval cni_ox_list(cni_ox *x, const int64_t *v, int n);          /* int64, of one dim */
 cni_oxval cni_ox_tensor(cni_ox *x, cn_tensor *t, const char *name); /* an initialiser, kept; name may be NULL */
-cni_oxval cni_ox_limit(cni_ox *x, int dtype, bool lowest);      /* its smallest or largest number; infinities */
+cni_oxval cni_ox_limit(cni_ox *x, int dtype, bool lowest);          /* its smallest or largest number; infinities */
 
 /* ---- sizes: int64 of one element, or numbers ---- */
 cni_oxval cni_ox_size(cni_ox *x, cni_oxval v, int dim);
 cni_oxval cni_ox_sizes(cni_ox *x, int n, const cni_oxval *sizes); /* as one vector */
 cni_oxval cni_ox_shape(cni_ox *x, cni_oxval v);                   /* all of a value's */
 cni_oxval cni_ox_count(cni_ox *x, cni_oxval v, uint32_t dims);    /* the product of some */
-cni_oxval cni_ox_math(cni_ox *x, const char *op, cni_oxval a, cni_oxval b); /* "Add", "Sub", "Mul", "Div", "Min", "Max" */
+cni_oxval cni_ox_math(cni_ox *x, const char *op, cni_oxval a,
+                      cni_oxval b); /* "Add", "Sub", "Mul", "Div", "Min", "Max" */
 
 /* ---- types and shapes ---- */
 cni_oxval cni_ox_cast(cni_ox *x, cni_oxval v, int dtype); /* as cairn does */
@@ -158,8 +159,9 @@ cni_oxval cni_ox_binary(cni_ox *x, const char *op, cni_oxval a, cni_oxval b); /*
 /* ---- in words (expr.c) ---- */
 /* "x = a * 2; Where(x > b, x, Exp(b))" over a, b, c, ..., which stand for in[0], in[1], ...; T is what a `type` is. */
 cni_oxval cni_ox_expr(cni_ox *x, const char *text, int type, int n, const cni_oxval *in);
-#define CNI_OX_EXPR(x, text, type, ...) \
-  cni_ox_expr(x, text, type, (int)(sizeof((cni_oxval[]){__VA_ARGS__}) / sizeof(cni_oxval)), (cni_oxval[]){__VA_ARGS__})
+#define CNI_OX_EXPR(x, text, type, ...)                                                                              \
+  cni_ox_expr(x, text, type, (int)(sizeof((cni_oxval[]){__VA_ARGS__}) / sizeof(cni_oxval)),                          \
+              (cni_oxval[]){__VA_ARGS__})
 /* A primitive of pointwise programs, by its name. */
 cni_oxval cni_ox_primitive(cni_ox *x, const char *name, int type, int n, const cni_oxval *in);
 bool cni_ox_has_primitive(const char *name, int type);

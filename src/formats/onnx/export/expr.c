@@ -1,12 +1,12 @@
 /* expr.c: operators in words: "x = a * 2; Where(x > b, x, Exp(b))".
  *
- * Place in the flow: most rows, and every primitive of a pointwise program, are such a text. a, b, c, ... are the operands.
- * C's operators work element by element, ? chooses so, too; a number takes the type of what stands beside it. f32(x)
- * converts, T(x) to the type of the formula, R(x) to that of the row's result. A name that begins with a capital is an
- * operator of ONNX: behind its operands come its attributes, name=1, name=0.5, name='text', name=[1, 2], or name=$dim for
- * an argument of the op (name=.$alpha: as a float); $alpha among operands is that number. Other names are formulas:
- * formulas.def here, and what StableHLO's texts are made of (stablehlo/formulas.def), which means the same in both.
- * Invariant: a text that cannot be read is an error that shows the place. */
+ * Place in the flow: most rows, and every primitive of a pointwise program, are such a text. a, b, c, ... are the
+ * operands. C's operators work element by element, ? chooses so, too; a number takes the type of what stands beside
+ * it. f32(x) converts, T(x) to the type of the formula, R(x) to that of the row's result. A name that begins with a
+ * capital is an operator of ONNX: behind its operands come its attributes, name=1, name=0.5, name='text', name=[1, 2],
+ * or name=$dim for an argument of the op (name=.$alpha: as a float); $alpha among operands is that number. Other names
+ * are formulas: formulas.def here, and what StableHLO's texts are made of (stablehlo/formulas.def), which means the
+ * same in both. Invariant: a text that cannot be read is an error that shows the place. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,7 +41,7 @@ static const struct {
 static const struct {
   const char *name;
   int dtype;
-} casts[] = {{"bool", CN_BOOL}, {"i32", CN_I32}, {"i64", CN_I64}, {"u32", CN_U32}, {"u64", CN_U64},
+} casts[] = {{"bool", CN_BOOL}, {"i32", CN_I32}, {"i64", CN_I64}, {"u32", CN_U32},   {"u64", CN_U64},
              {"f32", CN_F32},   {"f64", CN_F64}, {"u8", CN_U8},   {"bf16", CN_BF16}, {"f16", CN_F16}};
 
 static cni_oxval expression(reading *r);
@@ -327,11 +327,11 @@ static const struct {
   const char *sign, *op, *bits;
   int level;
 } signs[] = {
-    {"|", "Or", "BitwiseOr", 0},      {"^", "Xor", "BitwiseXor", 1},  {"&", "And", "BitwiseAnd", 2},
-    {"==", "Equal", NULL, 3},         {"!=", "Equal", NULL, 3},       {"<<", "BitShift", NULL, 5},
-    {">>", "BitShift", NULL, 5},      {"<=", "LessOrEqual", NULL, 4}, {">=", "GreaterOrEqual", NULL, 4},
-    {"<", "Less", NULL, 4},           {">", "Greater", NULL, 4},      {"+", "Add", NULL, 6},
-    {"-", "Sub", NULL, 6},            {"*", "Mul", NULL, 7},          {"/", "Div", NULL, 7},
+    {"|", "Or", "BitwiseOr", 0}, {"^", "Xor", "BitwiseXor", 1},  {"&", "And", "BitwiseAnd", 2},
+    {"==", "Equal", NULL, 3},    {"!=", "Equal", NULL, 3},       {"<<", "BitShift", NULL, 5},
+    {">>", "BitShift", NULL, 5}, {"<=", "LessOrEqual", NULL, 4}, {">=", "GreaterOrEqual", NULL, 4},
+    {"<", "Less", NULL, 4},      {">", "Greater", NULL, 4},      {"+", "Add", NULL, 6},
+    {"-", "Sub", NULL, 6},       {"*", "Mul", NULL, 7},          {"/", "Div", NULL, 7},
     {"%", "Mod", NULL, 7},
 };
 enum { SIGNS = sizeof signs / sizeof *signs, STRONGEST = 8 };

@@ -1,7 +1,7 @@
 /* graph.c: a graph's nodes, one after the other, and graphs inside of it.
  *
- * Place in the flow: model.c -> each node that something reads, by a row (row.h), its formula (pointwise.c), as a branch or
- * loop (control.c), or by what it is made of (parts.c). Invariant: no value is read before it is written. */
+ * Place in the flow: model.c -> each node that something reads, by a row (row.h), its formula (pointwise.c), as a
+ * branch or loop (control.c), or by what it is made of (parts.c). Invariant: no value is read before it is written. */
 #include <cairn/cairn.h>
 #include <cairn/ext/onnx.h>
 #include <string.h>
@@ -121,7 +121,8 @@ static cni_oxval source(cni_oxwalk *w, const cn_value_info *v, int value)
     return cni_ox_absent();
   }
   const char *name = v->kind == CN_VALUE_STATE ? cn_graph_state_name(w->g, (size_t)v->index) : NULL;
-  if (v->kind == CN_VALUE_STATE && !name && !w->x->depth) name = cn_graph_state_key(w->g, (size_t)v->index, room, sizeof room);
+  if (v->kind == CN_VALUE_STATE && !name && !w->x->depth)
+    name = cn_graph_state_key(w->g, (size_t)v->index, room, sizeof room);
   return constant(w->x, v->tensor, name ? own_name(w->x, name) : NULL);
 }
 
@@ -175,8 +176,18 @@ static void enter_node(cni_oxwalk *w, int i)
   if (!in) w->x->failed = true;
   for (int k = 0; k < n.nin && !w->x->failed; k++) in[k] = cni_oxwalk_get(w, n.in[k]);
   for (int k = 0; k < n.nout && !w->x->failed; k++) out[k] = cni_oxwalk_type(w, n.out[k]);
-  cni_oxcall c = {.x = w->x, .op = n.op, .name = n.name, .args = n.args, .in = in, .out = out, .nargs = n.nargs,
-                 .nin = n.nin, .nout = n.nout, .graph = w->g, .node = i, .walk = w};
+  cni_oxcall c = {.x = w->x,
+                  .op = n.op,
+                  .name = n.name,
+                  .args = n.args,
+                  .in = in,
+                  .out = out,
+                  .nargs = n.nargs,
+                  .nin = n.nin,
+                  .nout = n.nout,
+                  .graph = w->g,
+                  .node = i,
+                  .walk = w};
   const char *hint = w->x->hint;
   if (!w->x->depth) w->x->hint = cni_ox_word(w->x, n.name, strlen(n.name));
   if (!w->x->failed) write_node(&c, &n);
@@ -249,10 +260,13 @@ void cni_ox_write_graph(cni_ox *x, const cn_graph *g, const cni_oxval *inputs, c
 {
   cni_oxwalk w;
   if (x->failed) return;
-  if (++x->depth > DEEPEST) return (void)cni_ox_fail(x, CN_ERR_UNSUPPORTED, "%s: parts in parts, more than %d deep", x->hint, DEEPEST);
+  if (++x->depth > DEEPEST)
+    return (void)cni_ox_fail(x, CN_ERR_UNSUPPORTED, "%s: parts in parts, more than %d deep", x->hint, DEEPEST);
   if (cni_oxwalk_begin(&w, x, g)) return cni_oxwalk_end(&w);
   if (!sizes_fit(&w, inputs))
-    cni_ox_fail(x, CN_ERR_UNSUPPORTED, "%s: a branch or loop, or what an op is made of, has fixed sizes where the graph's are open", x->hint);
+    cni_ox_fail(x, CN_ERR_UNSUPPORTED,
+                "%s: a branch or loop, or what an op is made of, has fixed sizes where the graph's are open",
+                x->hint);
   for (size_t i = 0; i < cn_graph_inputs(g); i++) w.vals[cn_graph_input(g, i)] = inputs[i];
   for (size_t i = 0; i < cn_graph_outputs(g); i++) cni_oxwalk_mark(&w, cn_graph_output(g, i));
   cni_oxwalk_nodes(&w);

@@ -67,8 +67,8 @@ static bool embedding(cni_oxcall *c)
 /* ---- index(input, indices), index_put(input, indices, values, accumulate) ---- */
 
 typedef struct picked {
-  cni_oxval x, at;           /* x with its indexed dims in front; a vector of places for each element, (..., n) */
-  int n, nat, first;         /* indexed dims; dims of the indices; where those go in the result */
+  cni_oxval x, at;   /* x with its indexed dims in front; a vector of places for each element, (..., n) */
+  int n, nat, first; /* indexed dims; dims of the indices; where those go in the result */
   int64_t order[CN_MAX_DIMS];
 } picked;
 
@@ -124,8 +124,9 @@ static bool pick(cni_oxcall *c, picked *p, int given)
   p->nat = shape.ndim;
   cni_oxval zero = p->n > 1 ? cni_ox_binary(x, "Mul", shape, cni_ox_const(x, cni_ox_whole(0), CN_I64)) : shape;
   for (int i = 0; i < p->n; i++) {
-    cni_oxval whole = p->n > 1 ? cni_ox_shaped(cni_ox_binary(x, "Add", parts[i], zero), shape.ndim, shape.shape, shape.open)
-                               : parts[i];
+    cni_oxval whole =
+        p->n > 1 ? cni_ox_shaped(cni_ox_binary(x, "Add", parts[i], zero), shape.ndim, shape.shape, shape.open)
+                 : parts[i];
     parts[i] = cni_ox_unsqueeze(x, whole, p->nat);
   }
   p->x = cni_ox_transpose(x, p->x, p->order);
@@ -264,7 +265,8 @@ static bool rows(cni_oxcall *c)
   if (adds && x->opset < 16) return false;
   src = cni_ox_cast(x, cni_ox_solid(x, src, type), type);
   if (adds && (cni_oxarg_open(c, 4) || cni_oxarg_float(c, 4) != 1))
-    src = cni_ox_shaped(cni_ox_binary(x, "Mul", src, cni_oxarg_value(c, 4, 0, type)), c->in[2].ndim, c->in[2].shape, c->in[2].open);
+    src = cni_ox_shaped(cni_ox_binary(x, "Mul", src, cni_oxarg_value(c, 4, 0, type)), c->in[2].ndim, c->in[2].shape,
+                        c->in[2].open);
   cni_oxval front = cni_ox_swap(x, cni_ox_cast(x, v, type), 0, dim), sizes[CN_MAX_DIMS];
   if (fills) {
     for (int k = 0; k < v.ndim; k++) sizes[k] = cni_ox_size(x, front, k);
@@ -288,7 +290,8 @@ static bool embedding_grad(cni_oxcall *c)
   cni_oxval g = cni_ox_cast(x, c->in[0], type), at = cni_ox_cast(x, c->in[1], CN_I64), sizes[2];
   if (x->opset < 16) return false;
   if (!cni_oxarg_none(c, 3)) { /* rows that do not count are zeros */
-    cni_oxval counts = CNI_OX_EXPR(x, "T(b != c)", type, g, at, cni_ox_const(x, cni_ox_whole(cni_oxarg_int(c, 3)), CN_I64));
+    cni_oxval counts =
+        CNI_OX_EXPR(x, "T(b != c)", type, g, at, cni_ox_const(x, cni_ox_whole(cni_oxarg_int(c, 3)), CN_I64));
     g = cni_ox_binary(x, "Mul", g, cni_ox_unsqueeze(x, cni_ox_shaped(counts, at.ndim, at.shape, at.open), at.ndim));
   }
   sizes[0] = cni_oxarg_size(c, 2, 0), sizes[1] = cni_ox_size(x, c->in[0], c->in[0].ndim - 1);
@@ -409,7 +412,9 @@ static bool searchsorted(cni_oxcall *c)
   cni_ox *x = c->x;
   cni_oxval s = c->in[0], v = cni_ox_solid(x, c->in[1], c->in[1].dtype);
   bool right = cni_oxarg_int(c, 3) || !strcmp(cni_oxarg_text(c, 4), "right");
-  int type = cni_ox_is_float(s.dtype) && cni_ox_is_float(v.dtype) ? s.dtype : cni_ox_is_float(s.dtype) || cni_ox_is_float(v.dtype) ? CN_F64 : CN_I64;
+  int type = cni_ox_is_float(s.dtype) && cni_ox_is_float(v.dtype)   ? s.dtype
+             : cni_ox_is_float(s.dtype) || cni_ox_is_float(v.dtype) ? CN_F64
+                                                                    : CN_I64;
   if (cni_ox_there(&c->in[2])) {
     cni_ox_int(x, "axis", s.ndim - 1);
     s = cni_ox_shaped(CNI_OX_EMIT(x, "GatherElements", s, places(x, c->in[2])), s.ndim, s.shape, s.open);
@@ -417,8 +422,12 @@ static bool searchsorted(cni_oxcall *c)
   s = cni_ox_cast(x, s, type), v = cni_ox_cast(x, v, type);
   v = cni_ox_unsqueeze(x, v, v.ndim);
   if (s.ndim > 1) s = cni_ox_unsqueeze(x, s, s.ndim - 1);
-  cni_oxval before = CNI_OX_EXPR(x, cni_ox_is_float(type) ? right ? "(a <= b) | (b != b)" : "(a < b) | (b != b) & (a == a)"
-                                                          : right ? "a <= b" : "a < b", type, s, v);
+  cni_oxval before =
+      CNI_OX_EXPR(x,
+                  cni_ox_is_float(type) ? right ? "(a <= b) | (b != b)" : "(a < b) | (b != b) & (a == a)"
+                  : right               ? "a <= b"
+                                        : "a < b",
+                  type, s, v);
   before.ndim = c->out[0].ndim + 1;
   before.open = ~0u >> (32 - before.ndim);
   cni_ox_give(c, 0, cni_ox_reduce(x, "ReduceSum", cni_ox_cast(x, before, CN_I64), 1u << (before.ndim - 1), false));
@@ -430,7 +439,9 @@ static bool isin(cni_oxcall *c)
 {
   cni_ox *x = c->x;
   cni_oxval v = c->in[0], test = c->in[1], all = cni_ox_whole(-1);
-  int type = v.number ? test.dtype : test.number || cni_ox_is_float(v.dtype) || !cni_ox_is_float(test.dtype) ? v.dtype : test.dtype;
+  int type = v.number                                                                  ? test.dtype
+             : test.number || cni_ox_is_float(v.dtype) || !cni_ox_is_float(test.dtype) ? v.dtype
+                                                                                       : test.dtype;
   if (v.number && test.number) return false;
   if (type == CN_BOOL) type = CN_I32;
   v = cni_ox_cast(x, cni_ox_solid(x, v, type), type);

@@ -9,10 +9,7 @@ static bool is_single(const cni_oxcall *c) { return c->out[0].dtype != CN_F64 &&
 static bool in_words(cni_oxcall *c) { return is_single(c) && cni_ox_words(c); }
 
 /* elu(input, alpha, scale, input_scale) */
-static bool elu(cni_oxcall *c)
-{
-  return cni_oxarg_float(c, 2) == 1 && cni_oxarg_float(c, 3) == 1 && in_words(c);
-}
+static bool elu(cni_oxcall *c) { return cni_oxarg_float(c, 2) == 1 && cni_oxarg_float(c, 3) == 1 && in_words(c); }
 
 /* softplus(input, beta, threshold): behind the threshold both are the same to the last bit of a float. */
 static bool softplus(cni_oxcall *c)

@@ -32,7 +32,8 @@ static cn_graph *prepared(cni_ox *x, const cn_graph *graph, const cn_onnx_save_o
 /* A name that the caller gave; the same twice is an error. */
 static const char *given_name(cni_ox *x, const char *name)
 {
-  if (!*name || cni_ox_is_taken(x, name)) cni_ox_fail(x, CN_ERR_VALUE, "the name '%s' is empty, or stands there twice", name);
+  if (!*name || cni_ox_is_taken(x, name))
+    cni_ox_fail(x, CN_ERR_VALUE, "the name '%s' is empty, or stands there twice", name);
   return cni_ox_word(x, name, strlen(name));
 }
 
@@ -135,7 +136,8 @@ static void add_write(cni_oxsave *s, cni_oxwalk *w, int value, const char *of)
   cn_text t = {0};
   if (value < 0 || w->x->failed) return;
   if (!s->opts->writes) {
-    cni_ox_fail(w->x, CN_ERR_UNSUPPORTED, "a run writes to %s: models write nothing; `writes` makes it an output", of);
+    cni_ox_fail(w->x, CN_ERR_UNSUPPORTED, "a run writes to %s: models write nothing; `writes` makes it an output",
+                of);
     return;
   }
   cn_text_putf(&t, "%s.next", of);
@@ -186,7 +188,8 @@ int cni_ox_make(cni_oxsave *s, const cn_graph *graph)
   if (cn_err()) return cn_err();
   if (!graph) return cni_ox_fail(x, CN_ERR_VALUE, "there is no graph");
   if (x->opset < CN_ONNX_OPSET_LEAST || x->opset > CN_ONNX_OPSET_MOST)
-    return cni_ox_fail(x, CN_ERR_VALUE, "opset %d: %d to %d can be written", x->opset, CN_ONNX_OPSET_LEAST, CN_ONNX_OPSET_MOST);
+    return cni_ox_fail(x, CN_ERR_VALUE, "opset %d: %d to %d can be written", x->opset, CN_ONNX_OPSET_LEAST,
+                       CN_ONNX_OPSET_MOST);
   size_t most = cn_graph_inputs(graph) + 2 * cn_graph_states(graph) + cn_graph_outputs(graph) + 1;
   s->inputs = cni_arena_take(&x->arena, most, sizeof *s->inputs);
   s->outputs = cni_arena_take(&x->arena, most + cn_graph_inputs(graph), sizeof *s->outputs);

@@ -114,8 +114,10 @@ static bool batch_norm_apply(cni_oxcall *c)
   cni_oxval v = cni_ox_cast(x, c->in[0], type), w = channel(c, 1, type, 1), b = channel(c, 2, type, 0), y;
   cni_oxval mean = cni_ox_cast(x, c->in[3], type), var = cni_ox_cast(x, c->in[4], type);
   if (cni_oxarg_int(c, 7) || is_double(c)) {
-    if (!cni_oxarg_int(c, 7)) var = CNI_OX_EXPR(x, "1 / Sqrt(a + b)", type, var, cni_ox_const(x, cni_ox_num(cni_oxarg_float(c, 6)), type));
-    y = CNI_OX_EXPR(x, "(a - b) * (c * d) + e", type, v, upright(c, mean), upright(c, var), upright(c, w), upright(c, b));
+    if (!cni_oxarg_int(c, 7))
+      var = CNI_OX_EXPR(x, "1 / Sqrt(a + b)", type, var, cni_ox_const(x, cni_ox_num(cni_oxarg_float(c, 6)), type));
+    y = CNI_OX_EXPR(x, "(a - b) * (c * d) + e", type, v, upright(c, mean), upright(c, var), upright(c, w),
+                    upright(c, b));
   } else {
     cni_ox_float(x, "epsilon", cni_oxarg_float(c, 6));
     y = CNI_OX_EMIT(x, "BatchNormalization", v, w, b, mean, var);

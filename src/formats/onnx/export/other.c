@@ -18,7 +18,8 @@ static bool fft(cni_oxcall *c)
   if (inverse) cni_ox_int(x, "inverse", 1);
   if (x->opset < 20) cni_ox_int(x, "axis", n);
   cni_oxval none = cni_ox_absent();
-  v = x->opset < 20 ? CNI_OX_EMIT(x, "DFT", v) : CNI_OX_EMIT(x, "DFT", v, none, cni_ox_const(x, cni_ox_whole(n), CN_I64));
+  v = x->opset < 20 ? CNI_OX_EMIT(x, "DFT", v)
+                    : CNI_OX_EMIT(x, "DFT", v, none, cni_ox_const(x, cni_ox_whole(n), CN_I64));
   if (factor != 1) v = cni_ox_binary(x, "Mul", v, cni_ox_num(factor));
   cni_ox_give(c, 0, alone ? cni_ox_squeeze(x, v, 0) : v);
   return true;
@@ -26,7 +27,10 @@ static bool fft(cni_oxcall *c)
 
 /* ---- windows as columns ---- */
 
-static cni_oxval batched(cni_oxcall *c, cni_oxval v, int ndim) { return v.ndim < ndim ? cni_ox_unsqueeze(c->x, v, 0) : v; }
+static cni_oxval batched(cni_oxcall *c, cni_oxval v, int ndim)
+{
+  return v.ndim < ndim ? cni_ox_unsqueeze(c->x, v, 0) : v;
+}
 
 static void give_batched(cni_oxcall *c, cni_oxval v, int ndim)
 {
@@ -92,7 +96,8 @@ static bool cross_entropy(cni_oxcall *c)
   int type = cni_ox_wide(c->in[0].dtype);
   const char *reduction = cni_oxarg_text(c, 3);
   cni_oxval v = cni_ox_cast(x, c->in[0], type), target = cni_ox_cast(x, c->in[1], CN_I64);
-  cni_oxval counts = CNI_OX_EXPR(x, "a != b", CN_I64, target, cni_ox_const(x, cni_ox_whole(cni_oxarg_int(c, 2)), CN_I64));
+  cni_oxval counts =
+      CNI_OX_EXPR(x, "a != b", CN_I64, target, cni_ox_const(x, cni_ox_whole(cni_oxarg_int(c, 2)), CN_I64));
   cni_oxval at = cni_ox_where(x, counts, target, cni_ox_whole(0));
   cni_oxval most = cni_ox_reduce(x, "ReduceMax", v, 2, true);
   most = cni_ox_shaped(CNI_OX_EXPR(x, "Abs(a) < inf ? a : T(0)", type, most), 2, most.shape, most.open);
@@ -104,7 +109,8 @@ static bool cross_entropy(cni_oxcall *c)
   lse = cni_ox_squeeze(x, cni_ox_shaped(lse, 2, most.shape, most.open), 1);
   own = cni_ox_squeeze(x, cni_ox_shaped(own, 2, most.shape, most.open), 1);
   cni_oxval loss = CNI_OX_EXPR(x, "c ? a - b : T(0)", type, lse, own, counts);
-  loss = cni_ox_shaped(loss, 1, target.shape, target.open), counts = cni_ox_shaped(counts, 1, target.shape, target.open);
+  loss = cni_ox_shaped(loss, 1, target.shape, target.open),
+  counts = cni_ox_shaped(counts, 1, target.shape, target.open);
   if (strcmp(reduction, "none") != 0) loss = cni_ox_reduce(x, "ReduceSum", loss, 1, false);
   if (!strcmp(reduction, "mean"))
     loss = cni_ox_binary(x, "Div", loss, cni_ox_reduce(x, "ReduceSum", cni_ox_cast(x, counts, type), 1, false));

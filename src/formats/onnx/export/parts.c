@@ -1,7 +1,7 @@
 /* parts.c: a call as what its op is made of: traced here, and written in its place.
  *
- * Place in the flow: graph.c, for ops without a row, and calls that rows refuse. Invariant: open sizes stay open: sizes of
- * the operands that are the same in the graph are the same in what is traced. */
+ * Place in the flow: graph.c, for ops without a row, and calls that rows refuse. Invariant: open sizes stay open:
+ * sizes of the operands that are the same in the graph are the same in what is traced. */
 #include <cairn/autograd.h>
 #include <cairn/cairn.h>
 #include <cairn/device.h>
@@ -35,7 +35,9 @@ static cn_graph *graph_of_call(const parts *p, cn_tensor *const *inputs)
   size_t nout = 64, n = 0;
   for (int k = 0; k < c->nin && g; k++) {
     const cni_oxval *x = &c->in[k];
-    cn_value number = x->dtype == CN_F64 ? cn_v_float(x->f) : x->dtype == CN_BOOL ? cn_v_bool(x->i != 0) : cn_v_int(x->i);
+    cn_value number = x->dtype == CN_F64    ? cn_v_float(x->f)
+                      : x->dtype == CN_BOOL ? cn_v_bool(x->i != 0)
+                                            : cn_v_int(x->i);
     p->in[k] = -1;
     if (!cni_ox_there(x)) continue;
     if (x->number) p->in[k] = cn_graph_add_number(g, number);
@@ -57,7 +59,8 @@ static int run_parts(cn_tensor **outputs, cn_tensor *const *inputs, void *payloa
   void *paused = cn_trace_pause();
   cn_graph *one = graph_of_call(payload, inputs);
   cn_trace_resume(paused);
-  int status = one ? cn_graph_replay(outputs, one, inputs, .decompose = is_taken_apart, .payload = payload) : cn_err();
+  int status =
+      one ? cn_graph_replay(outputs, one, inputs, .decompose = is_taken_apart, .payload = payload) : cn_err();
   cn_graph_free(one);
   return status;
 }
@@ -146,7 +149,7 @@ void cni_ox_parts(cni_oxcall *c)
   cni_oxval *inputs = cn_alloc_zero(bytes);
   parts p = {.c = c, .in = inputs ? (int *)(void *)(inputs + n) : NULL, .dims = cn_alloc_zero(dims)};
   p.given = p.in ? p.in + n : NULL;
-  p.names = p.dims ? (char (*)[16])(void *)(p.dims + open + 1) : NULL;
+  p.names = p.dims ? (char(*)[16])(void *)(p.dims + open + 1) : NULL;
   for (int k = 0; k < c->nin && p.in; k++)
     if (c->in[k].id >= 0) p.given[p.ninputs++] = k;
   cn_graph *made = p.in && p.dims ? traced(&p) : NULL;

@@ -1,8 +1,8 @@
 /* pointwise.c: formulas' programs, step by step.
  *
- * Place in the flow: graph.c calls this for ops that have a program and no row; cn_graph_formula_at gives it as text, each
- * step is a primitive in the words of expr.c. Invariant: what is computed, and where it is rounded, is what the CPU's loops
- * do: small types are computed in float32 or int64. */
+ * Place in the flow: graph.c calls this for ops that have a program and no row; cn_graph_formula_at gives it as text,
+ * each step is a primitive in the words of expr.c. Invariant: what is computed, and where it is rounded, is what the
+ * CPU's loops do: small types are computed in float32 or int64. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,9 +13,9 @@ typedef struct program {
   const char *s;
   cni_oxval *reg;
   size_t nreg, cap;
-  int type;          /* of the registers of a program that has no types of its own */
+  int type; /* of the registers of a program that has no types of its own */
   bool typed;
-  int ndim;          /* of everything that is computed */
+  int ndim; /* of everything that is computed */
 } program;
 
 static cni_oxval bad(program *p)

@@ -63,8 +63,8 @@ static bool dequantize(cni_oxcall *c)
   return true;
 }
 
-/* fake_quantize_*(input, scale, zero_point, [axis,] quant_min, quant_max): there and back; a range that is no type's own is
- * cut out of one. */
+/* fake_quantize_*(input, scale, zero_point, [axis,] quant_min, quant_max): there and back; a range that is no type's
+ * own is cut out of one. */
 static bool fake(cni_oxcall *c)
 {
   static const struct {
@@ -82,7 +82,8 @@ static bool fake(cni_oxcall *c)
   cni_oxval v = emit(c, "QuantizeLinear", cni_ox_cast(x, c->in[0], CN_F32), &g, types[row].dtype);
   if (least != types[row].least || most != types[row].most) {
     int kernel = cni_ox_kernel_type("Clip", v.dtype);
-    v = CNI_OX_EMIT(x, "Clip", v, cni_ox_const(x, cni_ox_whole(least), kernel), cni_ox_const(x, cni_ox_whole(most), kernel));
+    v = CNI_OX_EMIT(x, "Clip", v, cni_ox_const(x, cni_ox_whole(least), kernel),
+                    cni_ox_const(x, cni_ox_whole(most), kernel));
   }
   cni_ox_give(c, 0, emit(c, "DequantizeLinear", v, &g, CN_F32));
   return true;

@@ -1,4 +1,5 @@
-/* random.c: random numbers, which are the runtime's own: their distribution is cairn's, their values are not. See row.h. */
+/* random.c: random numbers, which are the runtime's own: their distribution is cairn's, their values are not. See
+ * row.h. */
 #include <string.h>
 
 #include "row.h"

@@ -52,8 +52,8 @@ static void put_activations(cni_ox *x, const char *name, int n)
   if (name) cni_ox_texts(x, "activations", all, n);
 }
 
-/* One layer over v (T, B, n): w: for each direction its weights (w_ih, w_hh, b_ih, b_hh), of which biases may be absent.
- * out: (T, directions, B, H), last states (directions, B, H). */
+/* One layer over v (T, B, n): w: for each direction its weights (w_ih, w_hh, b_ih, b_hh), of which biases may be
+ * absent. out: (T, directions, B, H), last states (directions, B, H). */
 static void layer(const network *n, cni_oxval v, const cni_oxval (*w)[4], int directions, const char *direction,
                   cni_oxval h, cni_oxval s, cni_oxval *out)
 {
@@ -74,7 +74,8 @@ static void layer(const network *n, cni_oxval v, const cni_oxval (*w)[4], int di
   if (!strcmp(n->op, "GRU")) cni_ox_int(x, "linear_before_reset", 1);
   put_activations(x, n->activation, directions);
   out[0] = (cni_oxval){.id = -1, .dtype = n->type, .ndim = 4, .open = (v.open & 1) | (v.open & 2) << 1};
-  out[0].shape[0] = v.shape[0], out[0].shape[1] = directions, out[0].shape[2] = v.shape[1], out[0].shape[3] = n->hidden;
+  out[0].shape[0] = v.shape[0], out[0].shape[1] = directions, out[0].shape[2] = v.shape[1],
+  out[0].shape[3] = n->hidden;
   out[1] = out[2] = h;
   cni_ox_node(x, n->op, 7, in, n->gates == 4 ? 3 : 2, out);
 }
@@ -157,6 +158,10 @@ static bool sequence(cni_oxcall *c)
 }
 
 const cni_oxrow cni_ox_recurrent_rows[] = {
-    BUILD("lstm", 14, networks),     BUILD("gru", 14, networks),      BUILD("rnn_tanh", 14, networks),
-    BUILD("rnn_relu", 14, networks), BUILD("recurrent_sequence", 14, sequence), {NULL, NULL, NULL, 0},
+    BUILD("lstm", 14, networks),
+    BUILD("gru", 14, networks),
+    BUILD("rnn_tanh", 14, networks),
+    BUILD("rnn_relu", 14, networks),
+    BUILD("recurrent_sequence", 14, sequence),
+    {NULL, NULL, NULL, 0},
 };

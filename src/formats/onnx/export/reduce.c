@@ -150,7 +150,8 @@ static cni_oxval freedom(cni_oxcall *c, cni_oxval v, uint32_t dims)
   cni_ox *x = c->x;
   cni_oxval n = cni_ox_cast(x, cni_ox_count(x, v, dims), v.dtype);
   if (n.ndim) n = cni_ox_squeeze(x, n, 0);
-  return CNI_OX_EXPR(x, "d = a - b; d > 0 ? d : T(0)", v.dtype, n, cni_ox_const(x, cni_ox_num(cni_oxarg_float(c, 2)), v.dtype));
+  return CNI_OX_EXPR(x, "d = a - b; d > 0 ? d : T(0)", v.dtype, n,
+                     cni_ox_const(x, cni_ox_num(cni_oxarg_float(c, 2)), v.dtype));
 }
 
 static bool spread(cni_oxcall *c)

@@ -1,8 +1,8 @@
 /* row.h: the table: how each op that is written directly becomes operators of ONNX. Internal.
  *
- * Place in the flow: graph.c finds a node's op here by its name; what has no row, or whose row refuses the call, goes by
- * its formula (pointwise.c), or is taken apart into what it is made of. Families are files; families.def names them.
- * Invariant: a row gives each result the type that the graph says.
+ * Place in the flow: graph.c finds a node's op here by its name; what has no row, or whose row refuses the call, goes
+ * by its formula (pointwise.c), or is taken apart into what it is made of. Families are files; families.def names
+ * them. Invariant: a row gives each result the type that the graph says.
  *
  *     ROW("softmax", 13, "Softmax(R(a), axis=$dim)"),      in words: expr.c; from opset 13 on
  *     BUILD("conv2d", 13, conv),                           what words cannot say: a function
@@ -20,14 +20,14 @@ typedef struct cni_oxcall {
   cni_ox *x;
   const cn_op *op;
   const char *name;
-  const cn_value *args;  /* one per parameter */
-  const cni_oxval *in;   /* tensors among them, lists laid flat; absent ones are not there (cni_ox_there) */
-  cni_oxval *out;        /* to fill; before, their types */
+  const cn_value *args; /* one per parameter */
+  const cni_oxval *in;  /* tensors among them, lists laid flat; absent ones are not there (cni_ox_there) */
+  cni_oxval *out;       /* to fill; before, their types */
   int nargs, nin, nout;
   const cn_graph *graph; /* the node in it: for sizes, and formulas */
   int node;
   struct cni_oxwalk *walk;
-  const char *text;      /* what the row tells its function */
+  const char *text; /* what the row tells its function */
 } cni_oxcall;
 
 typedef struct cni_oxrow {
@@ -38,9 +38,18 @@ typedef struct cni_oxrow {
 } cni_oxrow;
 
 bool cni_ox_words(cni_oxcall *c); /* writes c->text (expr.c) */
-#define ROW(op, since, text) {op, cni_ox_words, text, since}
-#define BUILD(op, since, build) {op, build, NULL, since}
-#define BUILD_AS(op, since, build, text) {op, build, text, since}
+#define ROW(op, since, text)                                                                                         \
+  {                                                                                                                  \
+    op, cni_ox_words, text, since                                                                                    \
+  }
+#define BUILD(op, since, build)                                                                                      \
+  {                                                                                                                  \
+    op, build, NULL, since                                                                                           \
+  }
+#define BUILD_AS(op, since, build, text)                                                                             \
+  {                                                                                                                  \
+    op, build, text, since                                                                                           \
+  }
 
 /* The first row for an op behind `after` (NULL: from the beginning) that the opset has; NULL: there is none. */
 const cni_oxrow *cni_ox_row(const char *op, int opset, const cni_oxrow *after);
@@ -50,12 +59,12 @@ int64_t cni_oxarg_int(const cni_oxcall *c, int i);
 double cni_oxarg_float(const cni_oxcall *c, int i);
 const char *cni_oxarg_text(const cni_oxcall *c, int i); /* "" where there is none */
 static inline bool cni_oxarg_none(const cni_oxcall *c, int i) { return c->args[i].tag == CN_V_NONE; }
-bool cni_oxarg_open(const cni_oxcall *c, int i); /* does any of its numbers follow from sizes? */
-int cni_oxarg_count(const cni_oxcall *c, int i); /* of a list; 1 of a number */
+bool cni_oxarg_open(const cni_oxcall *c, int i);         /* does any of its numbers follow from sizes? */
+int cni_oxarg_count(const cni_oxcall *c, int i);         /* of a list; 1 of a number */
 int64_t cni_oxarg_at(const cni_oxcall *c, int i, int k); /* element k of a list; a number stands for all */
 int cni_oxarg_dim(const cni_oxcall *c, int i, int ndim);
 uint32_t cni_oxarg_dims(const cni_oxcall *c, int i, int ndim); /* a mask; all where there is no list */
-int cni_oxarg_find(const cni_oxcall *c, const char *name); /* the place of a parameter; negative: there is none */
+int cni_oxarg_find(const cni_oxcall *c, const char *name);     /* the place of a parameter; negative: there is none */
 /* Element k as a size: a number, or what it is made of. */
 cni_oxval cni_oxarg_size(const cni_oxcall *c, int i, int k);
 /* Element k as a value of a type, of no dims. */

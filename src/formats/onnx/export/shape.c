@@ -220,7 +220,8 @@ static bool pad(cni_oxcall *c)
   const char *own = !strcmp(mode, "reflect") ? "reflect" : !strcmp(mode, "replicate") ? "edge" : NULL;
   if (!strcmp(mode, "circular") && c->x->opset >= 19) own = "wrap";
   if (!own || !c->in[0].ndim) return false;
-  for (int k = 0; k < cni_oxarg_count(c, 1); k++) /* what is cut off is cut behind the filling, here, and before it there */
+  for (int k = 0; k < cni_oxarg_count(c, 1);
+       k++) /* what is cut off is cut behind the filling, here, and before it there */
     if (!cni_oxarg_open(c, 1) && cni_oxarg_at(c, 1, k) < 0) return false;
   cni_oxval pads = pads_of(c, c->in[0].ndim);
   cni_ox_text(c->x, "mode", own);

@@ -1,7 +1,7 @@
 /* sizes.c: sizes that may differ from run to run: which they are, and numbers that follow from them.
  *
- * Place in the flow: graph.c asks which sizes of a value are open, rows ask for numbers. Invariant: a size is asked of the
- * value that has it: an input of the graph, or the result of the node that defines it. */
+ * Place in the flow: graph.c asks which sizes of a value are open, rows ask for numbers. Invariant: a size is asked of
+ * the value that has it: an input of the graph, or the result of the node that defines it. */
 #include <string.h>
 
 #include "walk.h"
@@ -101,8 +101,11 @@ static cni_oxval ratio(cni_ox *x, cni_oxval a, cni_oxval b)
 
 cni_oxval cni_ox_size_of(const cni_oxcall *c, int expr)
 {
-  static const char *const ops[] = {[CN_EXPR_ADD] = "Add", [CN_EXPR_SUB] = "Sub", [CN_EXPR_MUL] = "Mul",
-                                    [CN_EXPR_MIN] = "Min", [CN_EXPR_MAX] = "Max"};
+  static const char *const ops[] = {[CN_EXPR_ADD] = "Add",
+                                    [CN_EXPR_SUB] = "Sub",
+                                    [CN_EXPR_MUL] = "Mul",
+                                    [CN_EXPR_MIN] = "Min",
+                                    [CN_EXPR_MAX] = "Max"};
   cn_graph_expr e = {sizeof e};
   if (c->x->failed || cn_graph_expr_at(&e, c->graph, expr)) {
     c->x->failed = true;

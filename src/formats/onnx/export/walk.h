@@ -21,7 +21,7 @@ int cni_oxwalk_begin(cni_oxwalk *w, cni_ox *x, const cn_graph *g); /* 0 or an er
 void cni_oxwalk_end(cni_oxwalk *w);
 void cni_oxwalk_nodes(cni_oxwalk *w); /* writes what is read */
 cni_oxval cni_oxwalk_get(cni_oxwalk *w, int value);
-void cni_oxwalk_mark(cni_oxwalk *w, int value); /* it is read */
+void cni_oxwalk_mark(cni_oxwalk *w, int value);            /* it is read */
 cni_oxval cni_oxwalk_type(const cni_oxwalk *w, int value); /* without a number */
 
 /* ---- sizes.c ---- */

@@ -5,7 +5,10 @@
 #include "row.h"
 
 /* A picture of n dims, with a batch. */
-static cni_oxval batched(cni_oxcall *c, cni_oxval v, int n) { return v.ndim == n + 1 ? cni_ox_unsqueeze(c->x, v, 0) : v; }
+static cni_oxval batched(cni_oxcall *c, cni_oxval v, int n)
+{
+  return v.ndim == n + 1 ? cni_ox_unsqueeze(c->x, v, 0) : v;
+}
 
 static void give_batched(cni_oxcall *c, int k, cni_oxval v, int n)
 {
@@ -184,7 +187,8 @@ static bool avg_taps(cni_oxcall *c)
     cni_oxval tap = v;
     for (int k = 0; k < 2; k++) {
       int64_t at = k ? t % w.size[1] : t / w.size[1];
-      tap = cni_ox_slice(x, tap, 2 + k, cni_ox_whole(at), cni_ox_whole(at + (w.out[k] - 1) * w.step[k] + 1), w.step[k]);
+      tap =
+          cni_ox_slice(x, tap, 2 + k, cni_ox_whole(at), cni_ox_whole(at + (w.out[k] - 1) * w.step[k] + 1), w.step[k]);
     }
     sum = t ? cni_ox_binary(x, "Add", sum, tap) : tap;
   }
@@ -204,7 +208,8 @@ static cni_oxval matrix_of(cni_oxcall *c, const char *op, const cn_value *args, 
   size_t nout = 1;
   cn_scope *scope = cn_scope_begin();
   memcpy(given, args, (size_t)nargs * sizeof *given);
-  cn_tensor *eye = cn_reshape(cn_eye(size[0], size[0], .dtype = (cn_dtype)dtype, .device = CN_CPU), shape, (size_t)ndim);
+  cn_tensor *eye =
+      cn_reshape(cn_eye(size[0], size[0], .dtype = (cn_dtype)dtype, .device = CN_CPU), shape, (size_t)ndim);
   given[0] = cn_v_tensor(eye);
   if (!eye || cn_op_call(&made, &nout, cn_op_find(op), given, (size_t)nargs, NULL)) c->x->failed = true;
   else v = cni_ox_tensor(c->x, cn_reshape(cn_contiguous(made), size, 2), NULL);
@@ -233,7 +238,8 @@ static bool adaptive(cni_oxcall *c)
     give_batched(c, 0, cni_ox_reduce(x, "ReduceMean", v, 12, true), 2); /* open sizes, too */
     return true;
   }
-  if (large->open >> (large->ndim - 2)) return cni_ox_fail(x, CN_ERR_UNSUPPORTED, "%s: the picture's size is open", c->name), true;
+  if (large->open >> (large->ndim - 2))
+    return cni_ox_fail(x, CN_ERR_UNSUPPORTED, "%s: the picture's size is open", c->name), true;
   for (int k = 0; k < 2; k++) {
     int64_t size[2] = {large->shape[large->ndim - 2 + k], small->shape[small->ndim - 2 + k]};
     int64_t shape[3] = {size[0], size[0], 1}, to[2] = {size[1], 1};
@@ -269,9 +275,10 @@ static bool interpolate(cni_oxcall *c)
 {
   static const struct {
     const char *mode, *own, *place, *nearest;
-  } modes[] = {{"nearest", "nearest", "asymmetric", "floor"}, {"nearest-exact", "nearest", "half_pixel", "round_prefer_ceil"},
-               {"linear", "linear", "half_pixel", NULL}, {"bilinear", "linear", "half_pixel", NULL},
-               {"trilinear", "linear", "half_pixel", NULL}, {"bicubic", "cubic", "half_pixel", NULL}};
+  } modes[] = {
+      {"nearest", "nearest", "asymmetric", "floor"}, {"nearest-exact", "nearest", "half_pixel", "round_prefer_ceil"},
+      {"linear", "linear", "half_pixel", NULL},      {"bilinear", "linear", "half_pixel", NULL},
+      {"trilinear", "linear", "half_pixel", NULL},   {"bicubic", "cubic", "half_pixel", NULL}};
   cni_ox *x = c->x;
   const char *mode = cni_oxarg_text(c, 3);
   bool corners = !cni_oxarg_none(c, 4) && cni_oxarg_int(c, 4), sized = !cni_oxarg_none(c, 1);
@@ -288,11 +295,16 @@ static bool interpolate(cni_oxcall *c)
   } else {
     float scales[CN_MAX_DIMS] = {1, 1};
     int64_t count = n + 2;
-    for (int k = 0; k < n; k++) scales[2 + k] = (float)(c->args[2].tag == CN_V_FLOATS ? c->args[2].u.fs[c->args[2].n == 1 ? 0 : k] : cni_oxarg_float(c, 2));
+    for (int k = 0; k < n; k++)
+      scales[2 + k] =
+          (float)(c->args[2].tag == CN_V_FLOATS ? c->args[2].u.fs[c->args[2].n == 1 ? 0 : k] : cni_oxarg_float(c, 2));
     in[2] = cni_ox_data(x, scales, CN_F32, 1, &count);
   }
   cni_ox_text(x, "mode", modes[row].own);
-  cni_ox_text(x, "coordinate_transformation_mode", corners ? "align_corners" : row == 2 || row == 3 || row == 4 || row == 5 ? "pytorch_half_pixel" : modes[row].place);
+  cni_ox_text(x, "coordinate_transformation_mode",
+              corners                                        ? "align_corners"
+              : row == 2 || row == 3 || row == 4 || row == 5 ? "pytorch_half_pixel"
+                                                             : modes[row].place);
   if (modes[row].nearest) cni_ox_text(x, "nearest_mode", modes[row].nearest);
   if (row == 5) cni_ox_float(x, "cubic_coeff_a", -0.75);
   cni_ox_give(c, 0, CNI_OX_EMIT(x, "Resize", in[0], in[1], in[2], in[3]));
@@ -307,7 +319,11 @@ static bool grid_sample(cni_oxcall *c)
   const char *mode = cni_oxarg_text(c, 2);
   bool corners = !cni_oxarg_none(c, 4) && cni_oxarg_int(c, 4);
   if (c->in[0].ndim != 4 || c->out[0].dtype != CN_F32) return false;
-  cni_ox_text(x, "mode", !new_names ? mode : !strcmp(mode, "bilinear") ? "linear" : !strcmp(mode, "bicubic") ? "cubic" : mode);
+  cni_ox_text(x, "mode",
+              !new_names                  ? mode
+              : !strcmp(mode, "bilinear") ? "linear"
+              : !strcmp(mode, "bicubic")  ? "cubic"
+                                          : mode);
   cni_ox_text(x, "padding_mode", cni_oxarg_text(c, 3));
   cni_ox_int(x, "align_corners", corners);
   cni_ox_give(c, 0, CNI_OX_EMIT(x, "GridSample", c->in[0], c->in[1]));

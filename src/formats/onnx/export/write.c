@@ -1,7 +1,8 @@
-/* write.c: a model's bytes: names for all values, what nobody reads left out, weights inside or in a file of their own.
+/* write.c: a model's bytes: names for all values, what nobody reads left out, weights inside or in a file of their
+ * own.
  *
- * Place in the flow: behind model.c. Invariant: what is put is what was counted before: the graph's size stands in front
- * of it. Weights go from their memory to the file without a copy of all of them. */
+ * Place in the flow: behind model.c. Invariant: what is put is what was counted before: the graph's size stands in
+ * front of it. Weights go from their memory to the file without a copy of all of them. */
 #include <cairn/cairn.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,9 +10,9 @@
 #include "proto.h"
 #include "save.h"
 
-enum { ALIGN = 64 };             /* of weights in a file of their own */
+enum { ALIGN = 64 };                            /* of weights in a file of their own */
 #define MOST ((uint64_t)0x7fffffff - (1 << 20)) /* bytes of a message */
-enum { SMALL = 1024 };           /* initialisers of so many bytes stay in the model */
+enum { SMALL = 1024 };                          /* initialisers of so many bytes stay in the model */
 
 typedef struct writing {
   cni_oxsave *s;
@@ -81,8 +82,7 @@ static void put_node(writing *w, cn_text *t, const cni_oxnode *n)
   const cni_ox *x = &w->s->x;
   cn_text node = {0}, attr = {0}, graph = {0};
   for (int k = 0; k < n->nin; k++) cni_proto_string(&node, 1, n->in[k] < 0 ? "" : x->names[n->in[k]].text);
-  for (int k = 0; k < n->nout; k++)
-    cni_proto_string(&node, 2, is_left_out(w, n, k) ? "" : x->names[n->out[k]].text);
+  for (int k = 0; k < n->nout; k++) cni_proto_string(&node, 2, is_left_out(w, n, k) ? "" : x->names[n->out[k]].text);
   for (int k = 0; k < n->nout; k++)
     if (n->out[k] >= 0 && w->live[n->out[k]]) {
       cni_proto_string(&node, 3, x->names[n->out[k]].text);
