@@ -149,11 +149,11 @@ static void add_write(cni_oxsave *s, cni_oxwalk *w, int value, const char *of)
 static void add_writes(cni_oxsave *s, cni_oxwalk *w)
 {
   char room[64];
-  for (size_t i = 0; i < cn_graph_states(w->g); i++) {
+  for (size_t i = 0; i < cn_graph_states(w->g) && !w->x->failed; i++) {
     const char *key = cn_graph_state_key(w->g, i, room, sizeof room);
     add_write(s, w, cn_graph_state_final(w->g, i), key ? key : "a state");
   }
-  for (size_t i = 0; i < cn_graph_inputs(w->g); i++)
+  for (size_t i = 0; i < cn_graph_inputs(w->g) && !w->x->failed; i++)
     add_write(s, w, cn_graph_input_final(w->g, i), w->x->names[s->inputs[i]].text);
   if (cn_graph_gradients(w->g))
     cni_ox_fail(w->x, CN_ERR_UNSUPPORTED, "a run leaves gradients with tensors from outside, and models have none");
