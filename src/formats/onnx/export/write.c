@@ -39,6 +39,7 @@ static void mark_live(writing *w)
     for (int k = 0; k < n->nsubs && live; k++) {
       const cni_oxgraph *g = &x->graphs[n->subs[k]];
       for (int o = 0; o < g->noutputs; o++) w->live[g->outputs[o]] = true;
+      for (int in = 0; in < g->ninputs; in++) w->named[g->inputs[in]] = true;
     }
   }
 }
