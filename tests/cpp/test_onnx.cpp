@@ -1,6 +1,7 @@
 /* test_onnx.cpp: models in ONNX's files in C++: what they take, runs, parts, training, graphs. */
 #include "check.hpp"
 
+#include <cstdio>
 #include <cstdlib>
 
 /* One of tests/fuzz/seeds/onnx. */
@@ -54,6 +55,27 @@ TEST(training_and_graphs)
     const cn::Tensor rows = cn::randn({n, 4});
     CHECK(cn::equal(graph({rows})[0], model("softmax")(rows)));
   }
+}
+
+TEST(writing)
+{
+  const cn::Graph graph = model("softmax").graph({cn::ones({5, 4})});
+  const cn::Tensor rows = cn::randn({3, 4});
+  char folder[] = "/tmp/cairn-onnx-XXXXXX";
+  CHECK(mkdtemp(folder) != nullptr);
+  const std::string path = std::string(folder) + "/again.onnx";
+  cn::OnnxSave how;
+  how.opset = 18;
+  how.inputs = {"rows"};
+  how.outputs = {"shares"};
+  cn::onnx_save(graph, path, how);
+  const cn::Onnx again = cn::Onnx::load(path);
+  CHECK(again.opset() == 18 && again.inputs()[0].name == "rows" && again.outputs()[0].name == "shares");
+  CHECK(cn::allclose(again(rows), graph({rows})[0]));
+  how.opset = 1;
+  CHECK_THROWS(CN_ERR_VALUE, cn::onnx_save(graph, path, how));
+  std::remove(path.c_str());
+  std::remove(folder);
 }
 
 TEST_MAIN

@@ -29,6 +29,23 @@ class Command(unittest.TestCase):
         self.assertEqual(done.stderr, "")
         return done.stdout
 
+    def test_export_as_onnx(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "lenet.onnx")
+            self.good("export", "lenet", "--to", "onnx", "--dynamic", "0=batch", "--opset", "18", "-o", path)
+            text = self.good("inspect", path)
+            self.assertIn("batch", text)
+            self.assertIn("18", text)
+            self.assertIn("Conv", self.good("check", path))
+            beside = os.path.join(folder, "beside.onnx")
+            self.good("export", "lenet", "--to", "onnx", "--external", "-o", beside)
+            self.assertGreater(os.path.getsize(beside + ".data"), os.path.getsize(beside))
+            for wrong in (("--opset", "x"), ("--dynamic", "batch"), ("--constants",)):
+                self.assertEqual(cairn("export", "lenet", "--to", "onnx", *wrong, "-o", path).returncode, 2, wrong)
+            self.assertEqual(cairn("export", "lenet", "--to", "stablehlo", "--opset", "18", "-o", path).returncode, 2)
+            done = cairn("export", "lenet", "--to", "onnx", "--opset", "12", "-o", path)
+            self.assertEqual((done.returncode, done.stderr.count("\n")), (1, 1))
+
     def test_version(self):
         header = (ROOT / "include" / "cairn" / "base.h").read_text(encoding="utf-8")
         version = re.search(r'CN_VERSION_STRING "(.*)"', header).group(1)

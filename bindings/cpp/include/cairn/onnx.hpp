@@ -76,6 +76,37 @@ struct OnnxInfo {
   std::vector<std::string> symbols;  /* names of sizes; "": none */
 };
 
+/* How a graph is written: see cn_onnx_save_opts. */
+struct OnnxSave {
+  int opset = 0; /* 0: CN_ONNX_OPSET */
+  std::vector<std::string> inputs, outputs; /* names, of the first ones */
+  cn_onnx_external external = CN_ONNX_EXTERNAL_AUTO;
+  bool no_weights = false, weights_as_inputs = false, writes = false, no_folding = false;
+  std::string doc;
+};
+
+/* Writes a graph as a model. */
+inline void onnx_save(const Graph &graph, const std::string &path, const OnnxSave &how = {})
+{
+  std::vector<const char *> inputs, outputs;
+  for (const std::string &name : how.inputs) inputs.push_back(name.c_str());
+  for (const std::string &name : how.outputs) outputs.push_back(name.c_str());
+  cn_onnx_save_opts opts = {};
+  opts.size = sizeof opts;
+  opts.opset = how.opset;
+  opts.inputs = inputs.data();
+  opts.ninputs = inputs.size();
+  opts.outputs = outputs.data();
+  opts.noutputs = outputs.size();
+  opts.external = how.external;
+  opts.no_weights = how.no_weights;
+  opts.weights_as_inputs = how.weights_as_inputs;
+  opts.writes = how.writes;
+  opts.no_folding = how.no_folding;
+  opts.doc = how.doc.empty() ? nullptr : how.doc.c_str();
+  detail::check(cn_onnx_save_with(graph.get(), path.c_str(), &opts));
+}
+
 class Onnx {
  public:
   static Onnx load(const std::string &path, Device device = {})
