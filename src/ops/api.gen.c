@@ -138,6 +138,7 @@ const char *const cni_op_names[] = {
     "conv1d",
     "conv1d_padding",
     "conv2d",
+    "conv2d_clamped",
     "conv2d_fused",
     "conv2d_grad_input",
     "conv2d_grad_weight",
@@ -846,6 +847,8 @@ const char *const cni_op_docs[] = {
     "groups, kH, kW), bias: (K), result: (N, K, Hout, Wout) or (K, Hout, Wout), where Hout = "
     "floor((H + 2 * padding - dilation * (kH - 1) - 1) / stride) + 1. The result is channels-last"
     " in memory when input or weight is.",
+    "The clamp of conv2d between two numbers, or its relu, if they are 0 and infinity. Has no "
+    "gradient.",
     "conv2d, with residual added to its result, and the relu of that. Has no gradient.",
     "The gradient of conv2d with respect to its input, given grad, that of its result. It is also"
     " the transposed convolution of grad by weight, with the size of the result said outright.",
@@ -3448,6 +3451,20 @@ cn_tensor *cn_conv2d_with(cn_tensor *input, cn_tensor *weight, cn_tensor *bias,
   cni_few lists[7];
   if (cni_fit_lists(CNI_OP_conv2d, args, lists)) return NULL;
   return cni_apply1(CNI_OP_conv2d, args, 7, NULL);
+}
+
+cn_tensor *cn_conv2d_clamped(cn_tensor *input, cn_tensor *weight, cn_tensor *bias,
+                             const int64_t *stride, size_t nstride, const int64_t *padding,
+                             size_t npadding, const int64_t *dilation, size_t ndilation,
+                             int64_t groups, double low, double high)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(weight), cn_v_tensor(bias),
+                     cn_v_ints(stride, nstride), cn_v_ints(padding, npadding),
+                     cn_v_ints(dilation, ndilation), cn_v_int(groups), cn_v_float(low),
+                     cn_v_float(high)};
+  cni_few lists[9];
+  if (cni_fit_lists(CNI_OP_conv2d_clamped, args, lists)) return NULL;
+  return cni_apply1(CNI_OP_conv2d_clamped, args, 9, NULL);
 }
 
 cn_tensor *cn_conv2d_fused(cn_tensor *input, cn_tensor *weight, cn_tensor *bias,

@@ -130,6 +130,7 @@ enum cni_op_id {
   CNI_OP_conv1d,
   CNI_OP_conv1d_padding,
   CNI_OP_conv2d,
+  CNI_OP_conv2d_clamped,
   CNI_OP_conv2d_fused,
   CNI_OP_conv2d_grad_input,
   CNI_OP_conv2d_grad_weight,

@@ -141,6 +141,22 @@ static int conv2d_fused_decompose(cn_call *c)
   return cn_err();
 }
 
+/* ... and brought between two numbers, likewise (passes/clamps.c) */
+static int conv2d_clamped_decompose(cn_call *c)
+{
+  int64_t stride[2], padding[2], dilation[2];
+  for (int i = 0; i < 2; i++) {
+    stride[i] = cni_pair(&c->args[STRIDE], i);
+    padding[i] = cni_pair(&c->args[PADDING], i);
+    dilation[i] = cni_pair(&c->args[DILATION], i);
+  }
+  cn_tensor *y = cn_conv2d(c->in[0], c->in[1], c->in[2], .stride = {stride, 2}, .padding = {padding, 2},
+                           .dilation = {dilation, 2}, .groups = cni_arg_int(c->args, GROUPS));
+  const double low = cni_arg_float(c->args, GROUPS + 1), high = cni_arg_float(c->args, GROUPS + 2);
+  c->out[0] = cni_conv_is_relu(low, high) ? cn_relu(y) : cn_clamp_both(y, cn_num(low), cn_num(high));
+  return cn_err();
+}
+
 /* ---- the gradients, as ops ---- */
 
 /* Checks that grad has the shape of the convolution's result. */
@@ -296,6 +312,10 @@ const cn_op cni_conv_ops[] = {
           "int groups, Tensor? residual, bool relu) -> Tensor ; internal",
    .doc = "conv2d, with residual added to its result, and the relu of that. Has no gradient.",
    .flags = CN_OP_NO_GRAD, .cost = cni_cost_conv, .infer = conv2d_fused_infer, .decompose = conv2d_fused_decompose},
+  {.sig = "conv2d_clamped(Tensor input, Tensor weight, Tensor? bias, int[2] stride, int[2] padding, int[2] dilation, "
+          "int groups, float low, float high) -> Tensor ; internal",
+   .doc = "The clamp of conv2d between two numbers, or its relu, if they are 0 and infinity. Has no gradient.",
+   .flags = CN_OP_NO_GRAD, .cost = cni_cost_conv, .infer = conv2d_infer, .decompose = conv2d_clamped_decompose},
   {.sig = "conv2d_grad_input(Tensor grad, Tensor weight, int[] input_size, int[2] stride, int[2] padding, "
           "int[2] dilation, int groups) -> Tensor ; nn group_conv2d internal",
    .doc = "The gradient of conv2d with respect to its input, given grad, that of its result. It is also the "

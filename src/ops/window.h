@@ -6,6 +6,7 @@
 #define CNI_OPS_WINDOW_H
 
 #include <cairn/ext/op.h>
+#include <math.h>
 
 #include "infer.h"
 
@@ -15,6 +16,9 @@ static inline int64_t cni_pair(const cn_value *v, int i)
   if (v->tag == CN_V_INT) return v->u.i;
   return v->u.is[v->n > 1 ? i : 0];
 }
+
+/* What conv2d_clamped takes for a relu, which makes 0 of -0. */
+static inline bool cni_conv_is_relu(double low, double high) { return low == 0 && isinf(high); }
 
 /* An argument of `count` numbers (or one for all of them), each at least `least`; an error that names it. */
 static inline int cni_tuple_check(const cn_call *c, int arg, const char *name, int count, int64_t least)

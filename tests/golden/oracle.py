@@ -219,6 +219,10 @@ def conv2d_fused(input, weight, bias, stride, padding, dilation, groups, residua
     return (y.relu() if relu else y).detach()
 
 
+def conv2d_clamped(input, weight, bias, stride, padding, dilation, groups, low, high):
+    return F.conv2d(input, weight, bias, stride, padding, dilation, groups).clamp(low, high).detach()
+
+
 def native_rms_norm(input, normalized_shape, weight, eps):
     dims = list(range(-len(normalized_shape), 0))
     rstd = (input.detach().square().mean(dims, keepdim=True) + eps).rsqrt()
@@ -621,6 +625,7 @@ SPECIAL = {
     "batch_norm_stats": batch_norm_stats,
     "batch_norm_apply": batch_norm_apply,
     "conv2d_fused": conv2d_fused,
+    "conv2d_clamped": conv2d_clamped,
     "native_layer_norm": torch.native_layer_norm,
     "native_rms_norm": native_rms_norm,
     "norm": lambda input, p=2, dim=None, keepdim=False, dtype=None: torch.linalg.vector_norm(

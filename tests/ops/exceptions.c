@@ -77,6 +77,7 @@ static const struct {
   {"onnx single", "fft_r2c", "onnxruntime's DFT of float64 has factors of float32", "f64"},
   {"onnx single", "det", "onnxruntime's Det is of float32", "f64"},
   {"onnx single", "linalg_det", "onnxruntime's Det is of float32", "f64"},
+  {"onnx single", "conv2d_clamped", "onnxruntime has no convolutions of float64", "f64"},
   {"onnx single", "conv1d_padding", "onnxruntime has no convolutions of float64", "f64"},
   {"onnx single", "conv2d_padding", "onnxruntime has no convolutions of float64", "f64"},
   {"onnx values", "repeat_interleave", "onnxruntime expands to a size of 0 as to 1", "repeats=0"},

@@ -156,6 +156,14 @@ static int op_conv2d(cn_tensor **out, const cn_value *a)
   return cn_err();
 }
 
+static int op_conv2d_clamped(cn_tensor **out, const cn_value *a)
+{
+  out[0] = cn_conv2d_clamped(a[0].u.t, a[1].u.t, a[2].u.t, a[3].tag ? a[3].u.is : NULL,
+      (size_t)a[3].n, a[4].tag ? a[4].u.is : NULL, (size_t)a[4].n, a[5].tag ? a[5].u.is : NULL,
+      (size_t)a[5].n, a[6].u.i, list_number(&a[7]), list_number(&a[8]));
+  return cn_err();
+}
+
 static int op_conv2d_fused(cn_tensor **out, const cn_value *a)
 {
   out[0] = cn_conv2d_fused(a[0].u.t, a[1].u.t, a[2].u.t, a[3].tag ? a[3].u.is : NULL,
@@ -1031,6 +1039,7 @@ const list_op list_ops[] = {
   {"conv1d", op_conv1d},
   {"conv1d_padding", op_conv1d_padding},
   {"conv2d", op_conv2d},
+  {"conv2d_clamped", op_conv2d_clamped},
   {"conv2d_fused", op_conv2d_fused},
   {"conv2d_grad_input", op_conv2d_grad_input},
   {"conv2d_grad_weight", op_conv2d_grad_weight},

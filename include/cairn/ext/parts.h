@@ -348,6 +348,14 @@ CN_API cn_tensor *cn_clamp_both(cn_tensor *input, cn_tensor *min, cn_tensor *max
 /* A row-major copy. */
 CN_API cn_tensor *cn_contiguous_copy(cn_tensor *input);
 
+/* The clamp of conv2d between two numbers, or its relu, if they are 0 and infinity. Has no
+ * gradient.
+ * bias may be NULL. */
+CN_API cn_tensor *cn_conv2d_clamped(cn_tensor *input, cn_tensor *weight, cn_tensor *bias,
+                                    const int64_t *stride, size_t nstride, const int64_t *padding,
+                                    size_t npadding, const int64_t *dilation, size_t ndilation,
+                                    int64_t groups, double low, double high);
+
 /* conv2d, with residual added to its result, and the relu of that. Has no gradient.
  * bias and residual may be NULL. */
 CN_API cn_tensor *cn_conv2d_fused(cn_tensor *input, cn_tensor *weight, cn_tensor *bias,

@@ -443,6 +443,7 @@ int cn_graph_fuse(cn_graph *g, bool exact)
   int held = fuse_held(g, exact), norms = held < 0 ? held : cni_norms_join(g, exact);
   int added = norms < 0 ? norms : cni_add_norms_join(g), gelus = added < 0 ? added : cni_gelus_join(g, exact);
   int sums = gelus < 0 ? gelus : cni_sums_join(g), pools = sums < 0 ? sums : cni_pools_trim(g);
-  int rows = pools < 0 ? pools : fuse_rows(g, exact), own = rows < 0 ? rows : fuse_nodes(g, exact, false);
-  return own < 0 ? own : held + norms + added + gelus + sums + rows + own;
+  int clamps = pools < 0 ? pools : cni_clamps_join(g);
+  int rows = clamps < 0 ? clamps : fuse_rows(g, exact), own = rows < 0 ? rows : fuse_nodes(g, exact, false);
+  return own < 0 ? own : held + norms + added + gelus + sums + clamps + rows + own;
 }

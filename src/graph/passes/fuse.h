@@ -35,6 +35,9 @@ int cni_sums_join(cn_graph *g);
 /* pools.c: max pools whose places nobody reads do not find them; likewise. */
 int cni_pools_trim(cn_graph *g);
 
+/* clamps.c: convolutions take what limits their results along; likewise. */
+int cni_clamps_join(cn_graph *g);
+
 /* ---- fuse_replace.c: 1: done; 0: nodes stay as they are; negative: the error is set ---- */
 int cni_fuse_range(cn_graph *g, int begin, int end, bool exact); /* nodes from begin to before end, where that pays */
 int cni_fuse_pair(cn_graph *g, int node, bool exact); /* a node and the one behind it, whether it pays or not */

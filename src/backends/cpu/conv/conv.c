@@ -11,10 +11,12 @@
 
 #include "backends/common/dispatch.h"
 #include "backends/cpu/cpu.h"
+#include "backends/cpu/gemm/gemm_isa.h"
 #include "backends/cpu/lib/onednn.h"
 #include "base/convert.h"
 #include "base/dtype.h"
 #include "base/parallel.h"
+#include "ops/api.gen.h"
 #include "ops/window.h"
 
 /* ---- reading the call ---- */
@@ -48,8 +50,19 @@ static cni_conv read_call(const cn_call *c, enum cni_conv_kind kind)
     v.dilation[i] = cni_pair(&c->args[5], i);
   }
   if (kind == CNI_CONV_FORWARD && c->in[2]) v.bias = cn_desc_of(c->in[2]);
+  if (cni_op_info(c->op)->id == CNI_OP_conv2d_clamped) {
+    const double low = c->args[7].u.f, high = c->args[8].u.f;
+    v.limited = true;
+    v.limits = (cni_gemm_limits){low, high, cni_conv_is_relu(low, high)};
+  }
   if (c->prepared) v.prepared = c->prepared->memory;
   return v;
+}
+
+void cni_conv_limit(const cni_conv *v, float *y, int64_t n)
+{
+  const cni_gemm_kernels *kernels = CNI_BY_ISA(cni_gemm_kernels);
+  if (v->limited) kernels->limit(y, n, 1, 1, n, &v->limits);
 }
 
 cn_desc cni_conv_desc(const cni_conv_tensor *t, int dtype)
@@ -184,7 +197,7 @@ static int can(const cn_call *c, cn_plan *plan, enum cni_conv_kind kind, const c
   cni_conv v = read_call(c, kind);
   v.contest = plan->contest;
   plan->order[0] = plan->order[1] = CN_ORDER_ROW_MAJOR;
-  plan->refusal = against(&v);
+  plan->refusal = v.limited && v.dtype != CN_F32 ? "limits of float32 alone" : against(&v);
   return plan->refusal ? CN_REFUSED : CN_OK;
 }
 
@@ -250,6 +263,41 @@ ENTRIES(im2col, cni_conv_im2col_against, cni_conv_im2col)
 ENTRIES(depthwise, cni_conv_depthwise_against, cni_conv_depthwise)
 ENTRIES(direct, direct_against, cni_conv_direct)
 
+/* conv2d_clamped: where a kernel does not limit what it stores, planes are gone over behind it. */
+static void limit_range(int64_t begin, int64_t end, void *payload)
+{
+  const cni_conv *v = payload;
+  const int64_t *s = v->y.strides;
+  const cni_gemm_kernels *kernels = CNI_BY_ISA(cni_gemm_kernels);
+  const bool whole = s[3] == 1 && s[2] == v->ow;
+  for (int64_t i = begin; i < end; i++) {
+    float *plane = (float *)(void *)v->y.data + i / v->k * s[0] + i % v->k * s[1];
+    if (whole) cni_conv_limit(v, plane, v->oh * v->ow);
+    else kernels->limit(plane, s[2], s[3], v->oh, v->ow, &v->limits);
+  }
+}
+
+static int limit_planes(const cni_conv *v, int status)
+{
+  enum { GRAIN = 1 << 15 };
+  const int64_t plane = v->oh * v->ow;
+  if (status || !plane) return status;
+  cni_parallel_for(v->n * v->k, GRAIN / plane + 1, limit_range, (void *)(uintptr_t)v);
+  return cn_err();
+}
+
+#define CLAMPED(name, against, compute)                                                                              \
+  static int can_##name##_clamped(const cn_call *c, cn_plan *plan) { return can(c, plan, CNI_CONV_FORWARD, against); } \
+  static int name##_clamped(cn_call *c)                                                                              \
+  {                                                                                                                  \
+    cni_conv v = read_call(c, CNI_CONV_FORWARD);                                                                     \
+    return limit_planes(&v, compute(&v));                                                                            \
+  }
+CLAMPED(winograd, cni_conv_winograd_against, cni_conv_winograd)
+CLAMPED(winograd_1d, cni_conv_winograd_1d_against, cni_conv_winograd_1d)
+CLAMPED(im2col, cni_conv_im2col_against, cni_conv_im2col)
+CLAMPED(direct, direct_against, cni_conv_direct)
+
 #define LIBRARY(kind, KIND)                                                                                          \
   static int can_onednn_##kind(const cn_call *c, cn_plan *plan) { return can_onednn(c, plan, KIND); }                \
   static int onednn_##kind(cn_call *c) { return run_onednn(c, KIND); }                                               \
@@ -288,5 +336,11 @@ const cn_kernel cni_cpu_conv_kernels[] = {
     ROWS("conv2d", forward, prepare_winograd, prepare_gemm, prepare_direct),
     ROWS("conv2d_grad_input", input, NULL, NULL, NULL),
     ROWS("conv2d_grad_weight", weight, NULL, NULL, NULL),
+    ROW("conv2d_clamped", winograd, clamped, prepare_winograd),
+    ROW("conv2d_clamped", winograd_1d, clamped, NULL),
+    ROW("conv2d_clamped", gemm, forward, prepare_gemm),
+    ROW("conv2d_clamped", im2col, clamped, NULL),
+    ROW("conv2d_clamped", depthwise, forward, NULL),
+    ROW("conv2d_clamped", direct, clamped, prepare_direct),
     {NULL, NULL, NULL},
 };

@@ -9,6 +9,8 @@
 #include <cairn/ext/backend.h>
 #include <stdbool.h>
 
+#include "backends/cpu/gemm/gemm.h"
+
 enum cni_conv_kind { CNI_CONV_FORWARD, CNI_CONV_INPUT, CNI_CONV_WEIGHT }; /* writes y, x, weight */
 
 /* One tensor: always four dims, strides in elements. */
@@ -25,6 +27,8 @@ typedef struct cni_conv {
   cni_conv_tensor x, weight, y;
   const cn_desc *bias; /* (k); NULL when absent */
   const void *prepared; /* what the implementation made of this weight; NULL: nothing */
+  cni_gemm_limits limits; /* of the result, where it is limited */
+  bool limited;
   bool fast;    /* the result may be rounded otherwise */
   bool contest; /* the clock decides: what can run it takes it, however well */
 } cni_conv;
@@ -35,6 +39,9 @@ static inline double cni_conv_work(const cni_conv *v)
   return (double)v->n * (double)v->k * (double)v->oh * (double)v->ow * (double)(v->c / v->groups) *
          (double)(v->kh * v->kw);
 }
+
+/* Brings n numbers of y that lie side by side into the limits, where there are some. */
+void cni_conv_limit(const cni_conv *v, float *y, int64_t n);
 
 /* A conv tensor as cni_cpu_copy wants it. */
 cn_desc cni_conv_desc(const cni_conv_tensor *t, int dtype);

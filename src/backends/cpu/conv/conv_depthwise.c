@@ -6,6 +6,7 @@
  * channel's weight, is computed by one thread. */
 #include "conv_depthwise_isa.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "backends/cpu/cpu.h"
@@ -169,6 +170,9 @@ int cni_conv_depthwise(const cni_conv *v)
   size_t bytes[2] = {0, 0}, masks_bytes = 0;
   uint16_t *masks = NULL;
   k.d = (cni_depthwise){.h = v->h, .w = v->w, .oh = v->oh, .ow = v->ow, .taps = (int)v->kh};
+  k.d.low = v->limited ? (float)v->limits.low : -INFINITY;
+  k.d.high = v->limited ? (float)v->limits.high : INFINITY;
+  k.d.zero = v->limited && v->limits.relu ? 0.0f : -0.0f;
   int status = whole(&k.x, &v->x, v->kind != CNI_CONV_INPUT, &room[0], &bytes[0]);
   if (!status) status = whole(&k.y, &v->y, v->kind != CNI_CONV_FORWARD, &room[1], &bytes[1]);
   if (!status && !k.half) {

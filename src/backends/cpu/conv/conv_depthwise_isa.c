@@ -29,6 +29,20 @@ enum {
 #define UNROLL _Pragma("GCC unroll 32")
 #endif
 
+typedef struct bounds {
+  cni_lanes low, high, zero;
+} bounds;
+
+static inline bounds bounds_of(const cni_depthwise *d)
+{
+  return (bounds){cni_all_lanes(d->low), cni_all_lanes(d->high), cni_all_lanes(d->zero)};
+}
+
+ALWAYS_INLINE cni_lanes limited(cni_lanes x, bounds b)
+{
+  return cni_least_lanes(b.high, cni_most_lanes(b.low, x)) + b.zero;
+}
+
 /* ---- stride 1 ---- */
 
 ALWAYS_INLINE void forward_n(const int taps, const cni_depthwise *d, float *y, const float *x, const float *w,
@@ -37,6 +51,7 @@ ALWAYS_INLINE void forward_n(const int taps, const cni_depthwise *d, float *y, c
   const int mid = taps / 2;
   const int64_t total = d->h * d->w, reach = mid * d->w, nv = d->vectors;
   const uint16_t *mask = d->masks;
+  const bounds b = bounds_of(d);
   cni_lanes before[MOST], sum = (cni_lanes){0}, kept[9];
   UNROLL for (int j = 0; j < taps; j++) before[j] = (cni_lanes){0};
   UNROLL for (int k = 0; k < 9; k++) kept[k] = cni_all_lanes(w[k]);
@@ -62,7 +77,7 @@ ALWAYS_INLINE void forward_n(const int taps, const cni_depthwise *d, float *y, c
     if (v > 0) {
       UNROLL for (int j = mid + 1; j < taps; j++) sum =
           cni_add_lanes(sum, (cni_lane_bits)mask[j - taps], cni_lanes_from(before[j], t[j], j - mid));
-      cni_store_all(y + (v - 1) * LANES, sum);
+      cni_store_all(y + (v - 1) * LANES, limited(sum, b));
     }
     sum = t[mid];
     UNROLL for (int j = 0; j < mid; j++) sum =
@@ -71,7 +86,7 @@ ALWAYS_INLINE void forward_n(const int taps, const cni_depthwise *d, float *y, c
   }
   UNROLL for (int j = mid + 1; j < taps; j++) sum =
       cni_add_lanes(sum, (cni_lane_bits)mask[j - taps], cni_lanes_from(before[j], (cni_lanes){0}, j - mid));
-  cni_store_lanes(y + (nv - 1) * LANES, cni_first_lanes(total - (nv - 1) * LANES), sum);
+  cni_store_lanes(y + (nv - 1) * LANES, cni_first_lanes(total - (nv - 1) * LANES), limited(sum, b));
 #undef WEIGHT
 }
 
@@ -174,7 +189,7 @@ static void half_forward_pair(const cni_depthwise *d, float *y, const float *x, 
       taps_of(d, true, x, oy, 0, i, tap);
       UNROLL for (int j = 0; j < 3; j++) sum[j] = cni_lanes_fma(tap[j], w[3 * i + j], sum[j]);
     }
-    sum[0] = sum[0] + (sum[1] + sum[2]);
+    sum[0] = limited(sum[0] + (sum[1] + sum[2]), bounds_of(d));
     float *to = y + oy * d->ow;
     cni_store_lanes(to, row, sum[0]);
     if (oy + 1 < d->oh) cni_store_lanes(to + d->ow, row, cni_upper_half(sum[0]));
@@ -201,7 +216,7 @@ ALWAYS_INLINE void half_forward_strip(const int most, const cni_depthwise *d, fl
         above[c][j] = tap[1][j];
       }
       cni_store_lanes(y + oy * d->ow + ox, cni_first_lanes(d->ow - ox),
-                            (sum[0] + (sum[1] + sum[2])));
+                      limited(sum[0] + (sum[1] + sum[2]), bounds_of(d)));
     }
   }
 }

@@ -19,6 +19,7 @@ typedef struct cni_depthwise {
   int64_t h, w, oh, ow, vectors;
   int taps;
   const uint16_t *masks; /* vectors x 2 taps; NULL at stride 2 */
+  float low, high, zero; /* forward: what y is brought into (cni_gemm_limits), and 0 or -0, which is added */
 } cni_depthwise;
 
 typedef struct cni_depthwise_kernels {

@@ -110,6 +110,7 @@ static bool adds_bias(const cni_conv *v)
 
 static void add_bias(cni_gemm *g, const cni_conv *v)
 {
+  g->limits = v->limited ? &v->limits : NULL;
   if (!adds_bias(v)) return;
   g->bias = v->bias->data;
   g->beta = 0;

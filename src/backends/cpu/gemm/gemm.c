@@ -43,7 +43,8 @@ static cni_gemm transposed(const cni_gemm *g)
                     .beta = g->beta,
                     .by = g->by,
                     .bias = g->across,
-                    .across = g->bias};
+                    .across = g->bias,
+                    .limits = g->limits};
 }
 
 /* No depth: C = beta * C. */
@@ -246,17 +247,26 @@ static bool by_library(const cni_gemm *g, bool f64)
   return work_of(g) > CNI_SMALL_PRODUCT && !cni_blas_against(g, f64);
 }
 
+static int product(const cni_gemm *given, bool f64);
+
+/* Ways that multiply and nothing else: what belongs to the sums is done before and behind. */
+static int bare_product(const cni_gemm *given, bool f64)
+{
+  cni_gemm g = given->bias || given->across ? without_bias(given, f64) : *given;
+  g.limits = NULL;
+  int status = product(&g, f64);
+  if (!status && given->limits) kernels_of(f64)->limit(g.c, g.c_row, g.c_col, g.m, g.n, given->limits);
+  return status;
+}
+
 static int product(const cni_gemm *given, bool f64)
 {
   if (given->m <= 0 || given->n <= 0) return CN_OK;
-  if (given->bias || given->across) {
+  if (given->bias || given->across || given->limits) {
     cni_gemm g = *given;
     normalise(&g);
     way how = g.k > 0 && !by_library(&g, f64) ? way_of(&g, kernels_of(f64)) : FLAT;
-    if (how == FLAT || how == FLAT_FLIPPED) {
-      g = without_bias(given, f64);
-      return product(&g, f64);
-    }
+    if (how == FLAT || how == FLAT_FLIPPED) return bare_product(given, f64);
   }
   if (given->k <= 0) {
     scale_only(given, f64);

@@ -17,6 +17,12 @@ enum cni_blas {
   CNI_BLAS_ONEDNN
 };
 
+/* What results are brought into, once their sums are whole: x < low is low, x > high is high, NaN stays. */
+typedef struct cni_gemm_limits {
+  double low, high;
+  bool relu; /* and -0 is 0 */
+} cni_gemm_limits;
+
 /* Strides in elements; any values, 0 for broadcast inputs included. c must not overlap a or b. */
 typedef struct cni_gemm {
   int64_t m, n, k;
@@ -32,6 +38,7 @@ typedef struct cni_gemm {
   int64_t packed_depth; /* ... and for which blocks of k */
   const void *bias;     /* (m), side by side: a number of each row that is added instead of beta * C; NULL: none */
   const void *across;   /* (n): likewise of each column; one of the two at most */
+  const cni_gemm_limits *limits; /* of f32; NULL: none */
   const void *apart;    /* this a once more, whose rows lie so that they do not collide in caches, or NULL */
   int64_t apart_row;
 } cni_gemm;

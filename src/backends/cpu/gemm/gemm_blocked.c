@@ -153,6 +153,7 @@ static void run_panel(const block_job *job, const char *rows, int64_t i, int64_t
                     .beta = job->first_k ? 1 : g->beta};
   if (g->bias && !job->first_k) r.bias = (const char *)g->bias + i * size;
   if (g->across && !job->first_k) r.across = (const char *)g->across + j * size;
+  if (job->first_k + job->depth == g->k) r.limits = g->limits;
   if (job->form == A_PANELS) {
     r.a = job->a + i * job->a_pitch * size;
     r.a_row = 1;

@@ -21,6 +21,7 @@ typedef struct cni_gemm_run {
   int64_t cols, depth;
   double alpha, beta;
   const void *bias, *across; /* (rows), (cols): added instead of beta * C; NULL: none; not by tiles */
+  const cni_gemm_limits *limits; /* f32 alone */
   uint16_t *rounded; /* by tiles of pairs: where the result goes as bfloat16, in rows without gaps, c being only read;
                         NULL: to c */
   int64_t rounded_row;
@@ -47,6 +48,8 @@ typedef struct cni_gemm_kernels {
   void (*few_rows)(const cni_gemm *g, int64_t begin, int64_t end);
   /* Rows [begin, end) of C by dot products; a_col and b_row are 1. For few columns. */
   void (*dots)(const cni_gemm *g, int64_t begin, int64_t end);
+  /* Rows of `cols` numbers brought into the limits; row, col: steps. f32 alone. */
+  void (*limit)(void *c, int64_t row, int64_t col, int64_t rows, int64_t cols, const cni_gemm_limits *limits);
 } cni_gemm_kernels;
 
 /* Whether the lines of mr rows meet in a few sets of the first-level cache (64 sets of 64 bytes), as they

@@ -100,7 +100,8 @@ static int is_inf(cni_onnx_call *c)
 /* Bounds may be left out, both. */
 static int clip(cni_onnx_call *c)
 {
-  cn_tensor *x = cni_onnx_in(c, 0), *low = cni_onnx_maybe(c, 1), *high = cni_onnx_maybe(c, 2);
+  cn_tensor *x = cni_onnx_in(c, 0), *low = cni_onnx_has(c, 1) ? cni_onnx_operand(c, 1) : NULL;
+  cn_tensor *high = cni_onnx_has(c, 2) ? cni_onnx_operand(c, 2) : NULL;
   return cni_onnx_out(c, 0, low || high ? cn_clamp(x, low, high) : x);
 }
 
