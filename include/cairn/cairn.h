@@ -13,6 +13,7 @@
 #include "lists.h"
 #include "strings.h"
 #include "device.h"
+#include "mesh.h"
 #include "recording.h"
 #include "profile.h"
 #include "code.h"

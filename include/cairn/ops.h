@@ -3581,6 +3581,11 @@ CN_API cn_tensor *cn_sgn(cn_tensor *input);
 /* The same, written into input, which is returned. */
 CN_API cn_tensor *cn_sgn_(cn_tensor *input);
 
+/* The input, split over the devices of the mesh that it is on: "data, *, model" names for each
+ * dim the axes (with + between several) that split it, * for none. On a device that is no mesh,
+ * a copy. */
+CN_API cn_tensor *cn_shard(cn_tensor *input, const char *partition);
+
 /* 1 / (1 + exp(-x)). */
 CN_API cn_tensor *cn_sigmoid(cn_tensor *input);
 /* The same, written into input, which is returned. */

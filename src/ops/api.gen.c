@@ -564,6 +564,7 @@ const char *const cni_op_names[] = {
     "selu",
     "sgd_update",
     "sgn",
+    "shard",
     "sigmoid",
     "sigmoid_sum",
     "sign",
@@ -1508,6 +1509,9 @@ const char *const cni_op_docs[] = {
     "elu with the alpha and scale that keep mean 0 and variance 1.",
     "A step of SGD with momentum; blend is 1 - dampening.",
     "-1, 0 or 1 by the sign of each element: sign, as there are no complex numbers.",
+    "The input, split over the devices of the mesh that it is on: \"data, *, model\" names for "
+    "each dim the axes (with + between several) that split it, * for none. On a device that is no"
+    " mesh, a copy.",
     "1 / (1 + exp(-x)).",
     "sigmoid(input + other): a gate of a GRU.",
     "-1, 0 or 1 by the sign of each element.",
@@ -9051,6 +9055,12 @@ cn_tensor *cn_sgn_(cn_tensor *input)
 {
   cn_value args[] = {cn_v_tensor(input)};
   return cni_apply1(CNI_OP_sgn, args, 1, input);
+}
+
+cn_tensor *cn_shard(cn_tensor *input, const char *partition)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_str(partition)};
+  return cni_apply1(CNI_OP_shard, args, 2, NULL);
 }
 
 cn_tensor *cn_sigmoid(cn_tensor *input)

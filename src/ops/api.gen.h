@@ -556,6 +556,7 @@ enum cni_op_id {
   CNI_OP_selu,
   CNI_OP_sgd_update,
   CNI_OP_sgn,
+  CNI_OP_shard,
   CNI_OP_sigmoid,
   CNI_OP_sigmoid_sum,
   CNI_OP_sign,

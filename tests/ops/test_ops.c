@@ -27,6 +27,7 @@ static const family families[] = {
   {"loss_pair", 2, 4},
   {"ctc", 4, 10},
   {"view", 1, 1},
+  {"shard", 1, 1},
   {"create", 1, 1},
   {"reduce", 2, 4},
   {"join", 1, 1},

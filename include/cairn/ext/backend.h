@@ -3,6 +3,7 @@
 #ifndef CAIRN_EXT_BACKEND_H
 #define CAIRN_EXT_BACKEND_H
 
+#include "mesh.h"
 #include "op.h"
 
 CN_BEGIN_DECLS
@@ -262,6 +263,12 @@ typedef struct cn_backend {
   /* ---- about devices; each may be NULL ---- */
   const char *(*absent)(void);        /* why there is no device: a text that stays; NULL: there are, or nobody asked */
   bool (*answers)(const char *name);  /* are its devices also known by this name? ("tpu") */
+  /* ---- several devices as one (cairn/mesh.h); all or none ---- */
+  /* The index of a device that stands for those, as many as the mesh has places; the same one for the same. Negative
+   * with the error set. device_count does not count it. */
+  int (*mesh_make)(const cn_mesh *mesh, const int *indices);
+  bool (*mesh_of)(cn_mesh *mesh, int index); /* false: it stands for itself */
+  int (*mesh_partition)(cn_partition *p, int index, const cn_desc *d); /* how a tensor lies there */
 } cn_backend;
 
 CN_END_DECLS

@@ -25,6 +25,7 @@
 #define CAIRN_EXT_STABLEHLO_H
 
 #include "graph.h"
+#include "mesh.h"
 
 CN_BEGIN_DECLS
 
@@ -37,10 +38,22 @@ typedef struct cn_stablehlo_opts {
   bool donate;
   const int *wanted; /* values of the graph (cn_graph_value_at) that are the results; NULL: those of a run */
   size_t nwanted;
+  /* One program for all devices of a mesh: as many partitions, one replica, use_spmd_partitioning (CompileOptions).
+   * What is said of arguments and results are texts of cn_stablehlo_sharding. An argument without one (NULL, or past
+   * the end) is whole on each device; a result lies as the argument whose new value it is, else as the op shard says if
+   * that makes it, else whole. mesh NULL: one device; the op shard is nothing then. */
+  const cn_mesh *mesh;
+  const char *const *shardings; /* per argument: states (none where `constants`), then inputs */
+  size_t nshardings;
+  const char *const *result_shardings;
+  size_t nresult_shardings;
 } cn_stablehlo_opts;
 
 /* Owned: cn_string_free. NULL with the error set: it names the op that has no form there, and says why. */
 CN_API CN_MUST_USE char *cn_stablehlo_text_with(const cn_graph *graph, const cn_stablehlo_opts *opts);
+/* How XLA's partitioner is told of a split, "{devices=[2,1]<=[2]}": the value of the attribute mhlo.sharding, of `size`
+ * bytes at most; 256 are enough. Returns text. */
+CN_API const char *cn_stablehlo_sharding(char *text, size_t size, const cn_mesh *mesh, const cn_partition *p, int ndim);
 /* Why an op cannot be part of such a text whatever it is called with: a sentence that stays. NULL: it can. Of branches
  * and loops, which are no ops, op is NULL: they can. */
 CN_API const char *cn_stablehlo_problem(const cn_op *op);

@@ -3,6 +3,7 @@
  * Invariant: everything a plugin may do with cairn is listed here; plugins link against nothing. */
 #include <cairn/ext/host.h>
 #include <cairn/ext/system.h>
+#include <cairn/mesh.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -160,6 +161,8 @@ static const cn_graph_maker maker = {
   .stablehlo = cn_stablehlo_text_with,
   .string_free = cn_string_free,
   .stablehlo_problem = cn_stablehlo_problem,
+  .partition_read = cn_partition_read,
+  .sharding = cn_stablehlo_sharding,
 };
 
 const cn_host cni_host = {

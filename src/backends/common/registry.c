@@ -157,6 +157,12 @@ static int no_device(const char *name, const cn_backend *b)
                   b ? why ? ": " : "" : ": no such backend, or its plugin did not load", why ? why : "");
 }
 
+static bool is_device(const cn_backend *b, int index)
+{
+  cn_mesh mesh;
+  return index < b->device_count() || (b->mesh_of && b->mesh_of(&mesh, index));
+}
+
 cn_device cn_device_find(const char *name)
 {
   if (!name) name = "";
@@ -165,7 +171,7 @@ cn_device cn_device_find(const char *name)
   if (!b) b = find_answering(name, n);
   char *end = NULL;
   long index = name[n] ? strtol(name + n + 1, &end, 10) : 0;
-  if (!b || (end && (*end || end == name + n + 1)) || index < 0 || index >= b->device_count()) {
+  if (!b || (end && (*end || end == name + n + 1)) || index < 0 || index > 0xff || !is_device(b, (int)index)) {
     no_device(name, b);
     return CN_DEVICE_DEFAULT;
   }

@@ -7,6 +7,7 @@
 #define CNI_STABLEHLO_EMIT_H
 
 #include <cairn/ext/graph.h>
+#include <cairn/ext/mesh.h>
 #include <cairn/ext/system.h>
 
 /* A value of the text, %id; or a number that is written where it is used, with the type that it has there. */
@@ -25,6 +26,7 @@ typedef struct cni_hlo {
   bool failed;
   cni_hval key, offset; /* of random numbers */
   int depth;            /* of decompositions and regions */
+  const cn_mesh *mesh;  /* NULL: one device */
 } cni_hlo;
 
 static inline bool cni_hlo_there(const cni_hval *v) { return v->id >= 0 || v->number; }

@@ -10,7 +10,7 @@
 #include <cairn/kw.h>
 #include <string.h>
 
-#include "row.h"
+#include "rows.h"
 
 enum { DEEPEST = 32 }; /* of parts in parts, and of branches and loops */
 
@@ -367,14 +367,43 @@ static int alias_of(function *f, int final)
   return -1;
 }
 
+/* Attributes of an argument or a result: which result takes its memory (-1: none), and how it lies on a mesh. */
+static void put_attributes(cni_hlo *h, int alias, const char *sharding)
+{
+  if (alias < 0 && !sharding) return;
+  cn_text_put(&h->t, " {");
+  if (sharding) cn_text_putf(&h->t, "mhlo.sharding = \"%s\"%s", sharding, alias >= 0 ? ", " : "");
+  if (alias >= 0) cn_text_putf(&h->t, "tf.aliasing_output = %d : i32", alias);
+  cn_text_put(&h->t, "}");
+}
+
+/* The argument whose new value a result is, counted as shardings are; -1: none. */
+static int source_of(const function *f, int value)
+{
+  const cn_graph *g = f->w.g;
+  size_t nstates = f->opts->constants ? 0 : cn_graph_states(g);
+  for (size_t i = 0; i < nstates; i++)
+    if (cn_graph_state_final(g, i) == value) return (int)i;
+  for (size_t i = 0; i < cn_graph_inputs(g); i++)
+    if (cn_graph_input_final(g, i) == value) return (int)(nstates + i);
+  return -1;
+}
+
+static const char *sharding_at(const function *f, const char *const *texts, size_t n, size_t i)
+{
+  static const char whole[] = "{replicated}";
+  if (!f->opts->mesh) return NULL;
+  return i < n && texts[i] ? texts[i] : whole;
+}
+
 static cni_hval put_argument(function *f, const cni_hval *type, int final)
 {
   cni_hlo *h = f->w.h;
   cni_hval v = cni_hlo_fresh(h, type->dtype, type->ndim, type->shape);
-  int alias = alias_of(f, final);
-  cn_text_putf(&h->t, "%s%%%d: ", f->narguments++ ? ", " : "", v.id);
+  size_t i = (size_t)f->narguments++;
+  cn_text_putf(&h->t, "%s%%%d: ", i ? ", " : "", v.id);
   cni_hlo_put_type_of(h, &v);
-  if (alias >= 0) cn_text_putf(&h->t, " {tf.aliasing_output = %d : i32}", alias);
+  put_attributes(h, alias_of(f, final), sharding_at(f, f->opts->shardings, f->opts->nshardings, i));
   return v;
 }
 
@@ -402,9 +431,32 @@ static void put_arguments(function *f)
   f->w.offset = put_argument(f, &word, -1);
 }
 
-static void put_result_types(function *f, const char *before, const char *after)
+/* What the op shard says of a result that it makes, in `room`; NULL: another op makes it. */
+static const char *sharding_said(function *f, const cn_value_info *v, char *room)
+{
+  cn_graph_node n = {sizeof n};
+  if (!f->opts->mesh || v->kind != CN_VALUE_RESULT || cn_graph_node_at(&n, f->w.g, v->node)) return NULL;
+  if (n.nsubs || strcmp(n.name, "shard") != 0) return NULL;
+  if (cni_hlo_shard_text(room, f->opts->mesh, n.args[1].u.s, v->ndim, v->shape)) f->w.h->failed = true;
+  return room;
+}
+
+/* How result i lies: as it was told, as the argument that it is the new value of, as the op shard says, whole. */
+static const char *result_sharding(function *f, size_t i, const cn_value_info *v, char *room)
+{
+  const cn_stablehlo_opts *o = f->opts;
+  int source = o->mesh ? source_of(f, f->results.value[i]) : -1;
+  if (i < o->nresult_shardings && o->result_shardings[i]) return o->result_shardings[i];
+  if (source >= 0) return sharding_at(f, o->shardings, o->nshardings, (size_t)source);
+  const char *said = sharding_said(f, v, room);
+  return said ? said : sharding_at(f, NULL, 0, i);
+}
+
+/* attributes: of @main's head; the return has types alone. */
+static void put_result_types(function *f, const char *before, const char *after, bool attributes)
 {
   cn_value_info v = {sizeof v};
+  char room[CNI_HLO_SHARDING];
   cni_hlo *h = f->w.h;
   cn_text_put(&h->t, before);
   for (size_t i = 0; i < f->results.n && !h->failed; i++) {
@@ -412,6 +464,7 @@ static void put_result_types(function *f, const char *before, const char *after)
     cni_hval type = type_of(&v);
     if (i) cn_text_put(&h->t, ", ");
     cni_hlo_put_type_of(h, &type);
+    if (attributes) put_attributes(h, -1, result_sharding(f, i, &v, room));
   }
   cn_text_put(&h->t, after);
 }
@@ -427,7 +480,7 @@ static void put_return(function *f)
   }
   if (ids.failed) h->failed = true;
   cn_text_putf(&h->t, "  return%s", ids.s ? ids.s : "");
-  if (f->results.n) put_result_types(f, " : ", "");
+  if (f->results.n) put_result_types(f, " : ", "", false);
   cn_text_put(&h->t, "\n  }\n}\n");
   cn_text_free(&ids);
 }
@@ -438,7 +491,7 @@ static void put_function(function *f)
   for (size_t i = 0; i < f->results.n; i++) f->w.read[f->results.value[i]] = true;
   cn_text_put(&h->t, "module {\n  func.func public @main(");
   put_arguments(f);
-  put_result_types(f, ") -> (", ") {\n");
+  put_result_types(f, ") -> (", ") {\n", true);
   write_nodes(&f->w);
   if (!h->failed && cn_graph_format(f->w.g) > 1)
     cni_hlo_fail(h, CN_ERR_UNSUPPORTED, "a size in the graph depends on data, and XLA's programs have one size");
@@ -447,8 +500,8 @@ static void put_function(function *f)
 
 char *cn_stablehlo_text_with(const cn_graph *graph, const cn_stablehlo_opts *opts)
 {
-  static const cn_stablehlo_opts none = {sizeof none, NULL, false, false, NULL, 0};
-  cni_hlo h = {.key = {.id = -1}, .offset = {.id = -1}};
+  static const cn_stablehlo_opts none = {.size = sizeof none};
+  cni_hlo h = {.key = {.id = -1}, .offset = {.id = -1}, .mesh = opts ? opts->mesh : NULL};
   function f = {.opts = opts ? opts : &none};
   if (cn_err()) return NULL;
   if (!graph) {

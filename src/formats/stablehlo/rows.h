@@ -33,6 +33,11 @@ cni_hval cni_hlo_set_at(cni_hlo *h, cni_hval x, int dim, cni_hval i, cni_hval ro
 /* Sorts along dim: values, then what goes with them; of numbers NaN comes last, or first if descending. Stable. */
 void cni_hlo_sort(cni_hlo *h, int n, cni_hval *x, int dim, bool descending);
 
+/* ---- several devices (mesh.c) ---- */
+/* What the node's op shard says, for a mesh: the text of its sharding. 0 or the error that was set. */
+enum { CNI_HLO_SHARDING = 256 };
+int cni_hlo_shard_text(char *text, const cn_mesh *mesh, const char *partition, int ndim, const int64_t *shape);
+
 /* A formula's prefix along dim by doubling steps: op is a text over a (before) and b (at). */
 cni_hval cni_hlo_scan(cni_hlo *h, const char *op, cni_hval neutral, cni_hval x, int dim);
 

@@ -6522,6 +6522,14 @@ inline Tensor sgn(const Tensor &input)
   const cn_value args[] = {detail::v(input)};
   return detail::call(op, args, 1);
 }
+/* The input, split over the devices of the mesh that it is on: "data, *, model" names for each dim the axes
+ * (with + between several) that split it, * for none. On a device that is no mesh, a copy. */
+inline Tensor shard(const Tensor &input, Text partition)
+{
+  static const cn_op *const op = detail::find_op("shard");
+  const cn_value args[] = {detail::v(input), detail::v(partition)};
+  return detail::call(op, args, 2);
+}
 /* 1 / (1 + exp(-x)). */
 inline Tensor sigmoid(const Tensor &input)
 {
