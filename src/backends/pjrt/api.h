@@ -111,6 +111,10 @@ PJRT_ARGS(executable_destroy, pjrt_executable *executable;);
 PJRT_ARGS(executable_outputs, pjrt_executable *executable; size_t count;);
 PJRT_ARGS(executable_serialize, const pjrt_executable *executable; const char *bytes; size_t bytes_size; void *owner;
           void (*release)(void *owner););
+/* For people: what the compiler thinks that a program takes. */
+PJRT_ARGS(executable_costs, pjrt_executable *executable; size_t nproperties; const pjrt_named *properties;);
+PJRT_ARGS(executable_memory, pjrt_executable *executable; int64_t code; int64_t arguments; int64_t results;
+          int64_t shared; int64_t temporary; int64_t host[5]; int64_t peak; int64_t total;);
 PJRT_ARGS(loaded_destroy, pjrt_loaded *loaded;);
 PJRT_ARGS(loaded_executable, pjrt_loaded *loaded; pjrt_executable *executable;);
 PJRT_ARGS(loaded_execute, pjrt_loaded *loaded; pjrt_execute_options *options; pjrt_buffer *const *const *arguments;
@@ -167,7 +171,9 @@ typedef struct pjrt_api {
   pjrt_error *(*executable_destroy)(pjrt_executable_destroy *args);
   void *executable_counts[3];
   pjrt_error *(*executable_outputs)(pjrt_executable_outputs *args);
-  void *executable_costs[4];
+  void *executable_code_size;
+  pjrt_error *(*executable_costs)(pjrt_executable_costs *args);
+  void *executable_texts[2];
   pjrt_error *(*executable_serialize)(pjrt_executable_serialize *args);
   pjrt_error *(*loaded_destroy)(pjrt_loaded_destroy *args);
   pjrt_error *(*loaded_executable)(pjrt_loaded_executable *args);
@@ -186,6 +192,11 @@ typedef struct pjrt_api {
   pjrt_error *(*topology_destroy)(pjrt_topology_destroy *args);
   void *topology_texts[5];
   pjrt_error *(*compile)(pjrt_compile *args);
+  void *executable_results[2];
+  void *buffer_copies[2];
+  void *executable_fingerprint;
+  void *client_topology;
+  pjrt_error *(*executable_memory)(pjrt_executable_memory *args);
 } pjrt_api;
 
 #endif

@@ -172,6 +172,13 @@ int cni_pjrt_write(int index, void *at, pjrt_value *v)
   return m ? put(m, (uintptr_t)at - m->base, v->bytes, v, 0) : CN_ERR_INTERNAL;
 }
 
+const pjrt_value *cni_pjrt_lies_at(const void *at)
+{
+  size_t i = find((uintptr_t)at);
+  const piece *p = i < all.n ? piece_at(all.v[i], (uintptr_t)at - all.v[i]->base) : NULL;
+  return p && !p->from && p->at == (uintptr_t)at - all.v[i]->base ? p->value : NULL;
+}
+
 /* ---- reading ---- */
 
 /* Elements [from, from + n) of a value as a list. Owned. */

@@ -247,7 +247,7 @@ bool cni_pjrt_answers(const char *name)
 }
 
 const char *cni_pjrt_platform(void) { return platform; }
-pjrt_device *cni_pjrt_device(int index) { return devices[index]; }
+pjrt_device *cni_pjrt_device(int index) { return devices[index]; } /* no mesh */
 
 static cn_device first_number;
 void cni_pjrt_numbered(cn_device device) { first_number = device & ~(cn_device)0xff; }
@@ -268,20 +268,23 @@ int cni_pjrt_device_id(int index)
 
 int cni_pjrt_device_info(int index, cn_device_info *info)
 {
-  pjrt_description_kind kind = {.size = sizeof kind, .description = describe(index)};
+  int first = cni_pjrt_part(index, 0);
+  pjrt_description_kind kind = {.size = sizeof kind, .description = describe(first)};
   if (!kind.description) return CN_ERR_DEVICE;
   int status = cni_pjrt_check(cni_pjrt->description_kind(&kind), "naming a device");
   if (status) return status;
-  snprintf(info->name, sizeof info->name, "%.*s", (int)(kind.text_size < 100 ? kind.text_size : 100), kind.text);
+  int n = (int)(kind.text_size < 100 ? kind.text_size : 100), parts = cni_pjrt_parts(index);
+  if (parts > 1) snprintf(info->name, sizeof info->name, "%d x %.*s", parts, n, kind.text);
+  else snprintf(info->name, sizeof info->name, "%.*s", n, kind.text);
   snprintf(info->arch, sizeof info->arch, "%.60s", platform);
   info->units = 0;
-  pjrt_device_memory memory = {.size = sizeof memory, .device = devices[index]};
+  pjrt_device_memory memory = {.size = sizeof memory, .device = devices[first]};
   pjrt_error *none = cni_pjrt->device_memory ? cni_pjrt->device_memory(&memory) : NULL;
   char text[TEXT_ROOM];
   if (none) take(text, sizeof text, none); /* not every platform counts */
   else if (memory.has_limit && memory.limit > 0) {
-    info->memory_total = (uint64_t)memory.limit;
-    info->memory_free = (uint64_t)(memory.limit > memory.in_use ? memory.limit - memory.in_use : 0);
+    info->memory_total = (uint64_t)memory.limit * (uint64_t)parts;
+    info->memory_free = (uint64_t)(memory.limit > memory.in_use ? memory.limit - memory.in_use : 0) * (uint64_t)parts;
   }
   return CN_OK;
 }

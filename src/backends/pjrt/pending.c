@@ -94,11 +94,29 @@ static int order_draws(int index, const pjrt_call *c)
   return status;
 }
 
+/* How a result lies on a mesh: as the op shard says; like the first operand of its shape that is split; whole. */
+static int choose_split(int index, const pjrt_call *c, pjrt_value *v)
+{
+  const cn_mesh *mesh = cni_pjrt_mesh(index);
+  if (!mesh) return CN_OK;
+  if (c->nargs == 2 && c->args[1].tag == CN_V_STR && !strcmp(host->op_name(c->op), "shard"))
+    return host->make->partition_read(&v->split, mesh, c->args[1].u.s, v->ndim, v->shape);
+  for (int i = 0; i < c->nin; i++) {
+    const pjrt_value *x = c->in[i].value;
+    bool same = x && x->ndim == v->ndim && !memcmp(x->shape, v->shape, (size_t)v->ndim * sizeof *v->shape);
+    if (!same || !cni_pjrt_is_split(&x->split)) continue;
+    v->split = x->split;
+    break;
+  }
+  return CN_OK;
+}
+
 int cni_pjrt_collect(int index, const pjrt_call *c, pjrt_value *const *out)
 {
   struct pending *p = &pending[index];
   if (c->nout > MOST_RESULTS) return host->fail(CN_ERR_UNSUPPORTED, "pjrt: %s: too many results", host->op_name(c->op));
   int status = c->draws ? order_draws(index, c) : CN_OK;
+  for (int i = 0; i < c->nout && !status; i++) status = choose_split(index, c, out[i]);
   if (!status) status = cni_pjrt_room((void **)&p->nodes, &p->cap, p->n + 1, sizeof *p->nodes);
   if (!status) status = copy_call(&p->nodes[p->n], c);
   if (status) return status;
@@ -148,6 +166,21 @@ pjrt_value *cni_pjrt_sliced(int index, pjrt_value *v, int dim, int64_t from, int
   const cn_value args[] = {cni_pjrt_slot, cn_v_int(dim), cn_v_int(from), cn_v_int(from + (len - 1) * step + 1),
                            cn_v_int(step)};
   pjrt_value *made = cni_pjrt_op(index, "slice", args, 5, &in, 1, v->dtype, v->ndim, shape);
+  cni_pjrt_value_release(v);
+  return made;
+}
+
+pjrt_value *cni_pjrt_split_like(int index, pjrt_value *v, const pjrt_value *like)
+{
+  pjrt_operand in = cni_pjrt_operand(v);
+  const cn_value args[] = {cni_pjrt_slot};
+  pjrt_call c = {.op = host->make->find("clone"), .args = args, .in = &in, .nargs = 1, .nin = 1, .nout = 1};
+  pjrt_value *made = cni_pjrt_value_new(index, v->dtype, v->ndim, v->shape);
+  if (made && cni_pjrt_collect(index, &c, &made)) {
+    cni_pjrt_value_release(made);
+    made = NULL;
+  }
+  if (made) made->split = like->split;
   cni_pjrt_value_release(v);
   return made;
 }
@@ -262,12 +295,14 @@ static int describe(pjrt_text *t, const plan *k)
     const int64_t type[2] = {k->in[i]->dtype, k->in[i]->ndim};
     cni_pjrt_put(t, type, sizeof type);
     cni_pjrt_put(t, k->in[i]->shape, (size_t)k->in[i]->ndim * sizeof *k->in[i]->shape);
+    cni_pjrt_put(t, &k->in[i]->split, sizeof k->in[i]->split);
   }
   for (size_t i = 0; i < k->p->n; i++)
     if (k->p->nodes[i].needed) put_node(t, &k->p->nodes[i]);
   for (size_t i = 0; i < k->nout; i++) {
     const int64_t place = k->out[i]->place;
     cni_pjrt_put(t, &place, sizeof place);
+    cni_pjrt_put(t, &k->out[i]->split, sizeof k->out[i]->split);
   }
   return t->failed ? CN_ERR_MEMORY : CN_OK;
 }
@@ -305,14 +340,40 @@ static int fill_graph(cn_graph *g, const plan *k, int *ids)
   return status < 0 ? status : CN_OK;
 }
 
+enum { SHARDING = 256 };
+
+/* How values lie on a mesh, as texts in `room`, which has place for n. */
+static void put_shardings(const char **texts, char *room, const cn_mesh *mesh, pjrt_value *const *v, size_t n)
+{
+  for (size_t i = 0; i < n; i++)
+    texts[i] = host->make->sharding(room + i * SHARDING, SHARDING, mesh, &v[i]->split, v[i]->ndim);
+}
+
+/* The text of a graph, told how arguments and results lie where there is a mesh. */
+static char *text_of(const cn_graph *g, const plan *k)
+{
+  cn_stablehlo_opts opts = {.size = sizeof opts, .mesh = cni_pjrt_mesh(k->index)};
+  size_t n = k->nin + k->nout, bytes = n * (SHARDING + sizeof(char *)) + 1;
+  if (!opts.mesh) return host->make->stablehlo(g, &opts);
+  const char **texts = host->memory(bytes);
+  if (!texts) return NULL;
+  char *room = (char *)(texts + n);
+  put_shardings(texts, room, opts.mesh, k->in, k->nin);
+  put_shardings(texts + k->nin, room + k->nin * SHARDING, opts.mesh, k->out, k->nout);
+  opts.shardings = texts, opts.nshardings = k->nin;
+  opts.result_shardings = texts + k->nin, opts.nresult_shardings = k->nout;
+  char *text = host->make->stablehlo(g, &opts);
+  host->free_memory(texts, bytes);
+  return text;
+}
+
 static int compile(pjrt_code **code, const plan *k)
 {
   size_t bytes = ((size_t)k->nplaces + 1) * sizeof(int);
-  cn_stablehlo_opts opts = {.size = sizeof opts};
   cn_graph *g = host->make->graph();
   int *ids = g ? host->memory(bytes) : NULL;
   int status = ids ? fill_graph(g, k, ids) : CN_ERR_MEMORY;
-  char *text = status ? NULL : host->make->stablehlo(g, &opts);
+  char *text = status ? NULL : text_of(g, k);
   if (!status) status = text ? cni_pjrt_code_find(code, k->index, text, strlen(text), k->nout) : CN_ERR_UNSUPPORTED;
   if (text) host->make->string_free(text);
   if (ids) host->free_memory(ids, bytes);

@@ -24,6 +24,7 @@ static void shut_down(void)
   cni_pjrt_pending_exit();
   cni_pjrt_memory_exit();
   cni_pjrt_code_exit();
+  cni_pjrt_mesh_exit();
   cni_pjrt_close();
 }
 
@@ -52,6 +53,9 @@ const cn_backend *cn_plugin_init(const cn_host *services)
       .updates = cni_pjrt_updates,
       .absent = cni_pjrt_absent,
       .answers = cni_pjrt_answers,
+      .mesh_make = cni_pjrt_mesh_make,
+      .mesh_of = cni_pjrt_mesh_of,
+      .mesh_partition = cni_pjrt_mesh_partition,
   };
   if (services->abi != CN_BACKEND_ABI || services->size < sizeof(cn_host)) return NULL;
   cni_pjrt_host = services;

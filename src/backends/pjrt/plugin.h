@@ -39,6 +39,26 @@ int cni_pjrt_check(pjrt_error *error, const char *doing);
 int cni_pjrt_await(pjrt_event *event, const char *doing); /* waits, and ends the event; NULL: there is none */
 void cni_pjrt_close(void);
 
+/* ---- mesh.c: devices that stand for several ---- */
+int cni_pjrt_mesh_make(const cn_mesh *mesh, const int *indices); /* its index */
+bool cni_pjrt_mesh_of(cn_mesh *mesh, int index);
+int cni_pjrt_mesh_partition(cn_partition *p, int index, const cn_desc *d);
+const cn_mesh *cni_pjrt_mesh(int index); /* NULL: a device that stands for itself */
+int cni_pjrt_index_count(void); /* of devices and meshes */
+int cni_pjrt_parts(int index);  /* how many devices it is: 1, or those of a mesh */
+int cni_pjrt_part(int index, int k); /* the k-th of them, an index */
+void cni_pjrt_mesh_exit(void);
+/* What lies at one of the devices of an array that is split: so many elements along each dim, from these on. */
+typedef struct pjrt_box {
+  int64_t from[CN_MAX_DIMS], shape[CN_MAX_DIMS];
+  bool first; /* no device before it has the same */
+} pjrt_box;
+void cni_pjrt_box(pjrt_box *box, int index, int k, const cn_partition *p, int ndim, const int64_t *shape);
+bool cni_pjrt_is_split(const cn_partition *p);
+/* The whole's box to `part`, or back. */
+void cni_pjrt_box_copy(char *whole, char *part, bool out, const pjrt_box *box, int ndim, const int64_t *shape,
+                       size_t elem);
+
 /* The lock: entries of the backend's table take it. The same thread may take it again. */
 void cni_pjrt_lock(void);
 void cni_pjrt_unlock(void);
@@ -51,7 +71,9 @@ typedef struct pjrt_value {
   int64_t shape[CN_MAX_DIMS];
   int64_t numel;
   size_t bytes;
-  pjrt_buffer *buffer;
+  pjrt_buffer *one, **buffers; /* per device that it is on: `one`, or those of a mesh; NULL: it is not there yet */
+  int nbuffers;
+  cn_partition split; /* on a mesh: how it lies there */
   void *held;             /* bytes that are not on the device yet; NULL with `bytes` 0 too */
   bool pending, failed;   /* a result of the pending program; of one that could not be run */
   int place;              /* for pending.c: where it stands in the program that is being made */
@@ -81,6 +103,8 @@ void cni_pjrt_memory_exit(void); /* what tensors hold that are freed later, or n
 pjrt_value *cni_pjrt_read(int index, const void *at, int dtype, int ndim, const int64_t *shape);
 /* The stretch is the value from now on. */
 int cni_pjrt_write(int index, void *at, pjrt_value *v);
+/* The value that begins there; borrowed. NULL: none does. */
+const pjrt_value *cni_pjrt_lies_at(const void *at);
 /* The elements around [first, end) that are worth to be looked at together, those of one value if that has them all:
  * where they begin, and how many of elem bytes they are. */
 int cni_pjrt_around(const char *first, const char *end, size_t elem, const char **begin, int64_t *count);
@@ -124,6 +148,8 @@ pjrt_value *cni_pjrt_op(int index, const char *op, const cn_value *args, int nar
  * NULL on failure. */
 pjrt_value *cni_pjrt_shaped(int index, pjrt_value *v, int ndim, const int64_t *shape);
 pjrt_value *cni_pjrt_sliced(int index, pjrt_value *v, int dim, int64_t from, int64_t len, int64_t step);
+/* v split like `like`, which is of its shape; on a mesh. v is taken over. Owned; NULL on failure. */
+pjrt_value *cni_pjrt_split_like(int index, pjrt_value *v, const pjrt_value *like);
 int cni_pjrt_flush(int index); /* runs what was collected */
 int cni_pjrt_settle(int index); /* ... where that has become long */
 void cni_pjrt_pending_exit(void);

@@ -1,8 +1,9 @@
 /* program.c: compiled programs: made by the plugin's compiler, or read from disk, kept, and run.
  *
  * Place in the flow: pending.c and whole.c bring texts; results become values. Invariants: a program is compiled for
- * one replica and one partition (plugins abort without); what it is given has been checked to have the types that its
- * text says, since plugins look at sizes alone; a failure that comes late is told by whoever waits. */
+ * one replica and one partition (plugins abort without), or as many partitions as a mesh has devices; what it is given
+ * has been checked to have the types that its text says, since plugins look at sizes alone; a failure that comes late
+ * is told by whoever waits. */
 #include "program.h"
 
 #include <cairn/ext/hash.h>
@@ -112,23 +113,62 @@ void cni_pjrt_code_exit(void)
 
 /* ---- compiling ---- */
 
-/* CompileOptionsProto: executable_build_options { num_replicas: 1 num_partitions: 1 }, and for another device than the
- * first one the assignment { replica_count: 1 computation_count: 1 computation_devices { replica_device_ids: id } }. */
-static size_t compile_options(char out[32], int index)
+/* ---- options of the compiler: a message of protocol buffers ---- */
+
+static void put_byte(pjrt_text *t, int byte)
 {
-  static const char plain[] = {0x1a, 0x04, 0x20, 0x01, 0x28, 0x01};
-  unsigned id = index ? (unsigned)cni_pjrt_device_id(index) : 0;
-  char ids[8];
-  size_t n = 0;
-  memcpy(out, plain, sizeof plain);
-  if (!index) return sizeof plain;
-  for (; id >= 0x80; id >>= 7) ids[n++] = (char)(0x80 | (id & 0x7f)); /* a varint */
-  ids[n++] = (char)id;
-  const char head[] = {0x4a, (char)(8 + n), 0x08, 0x01, 0x10, 0x01, 0x1a, (char)(2 + n), 0x0a, (char)n};
-  memcpy(out + sizeof plain, head, sizeof head);
-  memcpy(out + sizeof plain + sizeof head, ids, n);
-  out[1] = (char)(4 + sizeof head + n);
-  return sizeof plain + sizeof head + n;
+  const char c = (char)byte;
+  cni_pjrt_put(t, &c, 1);
+}
+
+static void put_varint(pjrt_text *t, size_t n)
+{
+  for (; n >= 0x80; n >>= 7) put_byte(t, (int)(0x80 | (n & 0x7f)));
+  put_byte(t, (int)n);
+}
+
+static void put_field(pjrt_text *t, int field, size_t n)
+{
+  put_byte(t, field << 3);
+  put_varint(t, n);
+}
+
+/* A message in a message; ends `part`. */
+static void put_message(pjrt_text *t, int field, pjrt_text *part)
+{
+  put_byte(t, field << 3 | 2);
+  put_varint(t, part->n);
+  cni_pjrt_put(t, part->s, part->n);
+  t->failed = t->failed || part->failed;
+  cni_pjrt_text_free(part);
+}
+
+/* DeviceAssignmentProto { replica_count: 1 computation_count: n computation_devices { replica_device_ids: id } ... } */
+static void put_assignment(pjrt_text *t, int index)
+{
+  int n = cni_pjrt_parts(index);
+  put_field(t, 1, 1);
+  put_field(t, 2, (size_t)n);
+  for (int k = 0; k < n; k++) {
+    pjrt_text ids = {0}, devices = {0};
+    put_varint(&ids, (size_t)cni_pjrt_device_id(cni_pjrt_part(index, k)));
+    put_message(&devices, 1, &ids);
+    put_message(t, 3, &devices);
+  }
+}
+
+/* CompileOptionsProto { executable_build_options { num_replicas: 1 num_partitions: n use_spmd_partitioning: true
+ * device_assignment { ... } } }: the last two for a mesh, the last one also for another device than the first. */
+static void compile_options(pjrt_text *out, int index)
+{
+  pjrt_text build = {0}, assignment = {0};
+  int n = cni_pjrt_parts(index);
+  put_field(&build, 4, 1);
+  put_field(&build, 5, (size_t)n);
+  if (cni_pjrt_mesh(index)) put_field(&build, 6, 1);
+  if (index) put_assignment(&assignment, index);
+  if (index) put_message(&build, 9, &assignment);
+  put_message(out, 3, &build);
 }
 
 /* The name of a program's file: whatever it depends on. */
@@ -197,20 +237,28 @@ static int check_results(pjrt_code *code, const char *name, bool fresh)
   return status ? status : ended;
 }
 
+static int obtain(pjrt_code *code, const char *text, size_t size, const pjrt_text *options)
+{
+  char name[64];
+  file_name(name, sizeof name, text, size, options->s, options->n);
+  double begin = host->now();
+  bool loaded = load(code, name);
+  int status = loaded ? CN_OK : compile(code, text, size, options->s, options->n);
+  if (!status) status = check_results(code, name, !loaded);
+  host->log(CN_LOG_DEBUG, "pjrt: a program of %zu bytes and %zu results was %s in %.0f ms", size, code->nresults,
+            loaded ? "loaded" : "compiled", (host->now() - begin) * 1e3);
+  return status;
+}
+
 static int make_code(pjrt_code **made, int index, const char *text, size_t size, size_t nresults)
 {
-  char options[32], name[64];
-  size_t noptions = compile_options(options, index);
+  pjrt_text options = {0};
   pjrt_code *code = host->memory(sizeof *code);
   if (!code) return CN_ERR_MEMORY;
   *code = (pjrt_code){.refs = 1, .nresults = nresults};
-  file_name(name, sizeof name, text, size, options, noptions);
-  double begin = host->now();
-  bool loaded = load(code, name);
-  int status = loaded ? CN_OK : compile(code, text, size, options, noptions);
-  if (!status) status = check_results(code, name, !loaded);
-  host->log(CN_LOG_DEBUG, "pjrt: a program of %zu bytes and %zu results was %s in %.0f ms", size, nresults,
-            loaded ? "loaded" : "compiled", (host->now() - begin) * 1e3);
+  compile_options(&options, index);
+  int status = options.failed ? CN_ERR_MEMORY : obtain(code, text, size, &options);
+  cni_pjrt_text_free(&options);
   if (status) cni_pjrt_code_release(code);
   else *made = code;
   return status;
@@ -266,47 +314,77 @@ static void fly(int index, pjrt_event *event)
   flying[index].v[at] = event;
 }
 
-static int execute(pjrt_code *code, int index, pjrt_buffer **in, size_t nin, const int64_t *kept, size_t nkept,
-                   pjrt_buffer **out)
+/* One run on all devices of an index: a list of arguments and one of results for each. */
+typedef struct run {
+  pjrt_buffer **in, **out; /* nin, nout for each device */
+  pjrt_buffer *const **ins;
+  pjrt_buffer ***outs;
+  pjrt_event **done;
+  int64_t *kept;
+  size_t nin, nout, nkept, ndevices, bytes;
+} run;
+
+static int run_begin(run *r, int index, size_t nin, size_t nout)
 {
-  pjrt_event *done = NULL;
-  pjrt_buffer *const *ins[1] = {in};
-  pjrt_buffer **outs[1] = {out};
-  pjrt_execute_options options = {.size = sizeof options, .kept = kept, .nkept = nkept};
-  pjrt_loaded_execute args = {.size = sizeof args, .loaded = code->loaded, .options = &options, .arguments = ins,
-                              .ndevices = 1, .narguments = nin, .results = outs, .done = &done};
+  size_t n = (size_t)cni_pjrt_parts(index);
+  *r = (run){.nin = nin, .nout = nout, .ndevices = n};
+  r->bytes = (n * (nin + nout + 3) + 1) * sizeof(void *) + (nin + 1) * sizeof(int64_t);
+  if (!(r->kept = host->memory(r->bytes))) return CN_ERR_MEMORY;
+  memset(r->kept, 0, r->bytes);
+  r->in = (pjrt_buffer **)(void *)(r->kept + nin + 1);
+  r->out = r->in + n * nin;
+  r->ins = (pjrt_buffer *const **)(r->out + n * nout);
+  r->outs = (pjrt_buffer ***)(void *)(r->ins + n);
+  r->done = (pjrt_event **)(r->outs + n);
+  for (size_t k = 0; k < n; k++) {
+    r->ins[k] = r->in + k * nin;
+    r->outs[k] = r->out + k * nout;
+  }
+  return CN_OK;
+}
+
+static int execute(pjrt_code *code, int index, run *r)
+{
+  pjrt_execute_options options = {.size = sizeof options, .kept = r->kept, .nkept = r->nkept};
+  pjrt_loaded_execute args = {.size = sizeof args, .loaded = code->loaded, .options = &options, .arguments = r->ins,
+                              .ndevices = r->ndevices, .narguments = r->nin, .results = r->outs, .done = r->done};
   int status = cni_pjrt_check(cni_pjrt->loaded_execute(&args), "running a program");
-  if (!status && done) fly(index, done);
+  for (size_t k = 0; k < r->ndevices && !status; k++) {
+    if (!r->done[k]) continue;
+    if (flying[index].n < FLYING) fly(index, r->done[k]);
+    else status = cni_pjrt_await(r->done[k], "running a program"); /* of more devices than are remembered */
+  }
   return status;
 }
 
-static size_t list_kept(int64_t *kept, const bool *keep, size_t n)
+/* Room for the events of a run: what failed earlier is told, but this one runs. */
+static int make_room(int index, size_t n)
 {
-  size_t nkept = 0;
-  for (size_t i = 0; keep && i < n; i++)
-    if (keep[i]) kept[nkept++] = (int64_t)i;
-  return nkept;
+  int earlier = CN_OK;
+  while (flying[index].n && flying[index].n + n > FLYING) {
+    int ended = wait_oldest(index);
+    if (!earlier) earlier = ended;
+  }
+  return earlier;
 }
 
 int cni_pjrt_code_run(pjrt_code *code, int index, pjrt_value *const *args, size_t nargs, const bool *keep,
                       pjrt_value *const *out, size_t nout)
 {
-  size_t bytes = (nargs + nout + 1) * sizeof(pjrt_buffer *) + (nargs + 1) * sizeof(int64_t);
-  int64_t *kept = host->memory(bytes);
-  if (!kept) return CN_ERR_MEMORY;
-  pjrt_buffer **in = (pjrt_buffer **)(void *)(kept + nargs + 1), **results = in + nargs;
-  memset(kept, 0, bytes);
-  int status = CN_OK, earlier = flying[index].n == FLYING ? wait_oldest(index) : CN_OK; /* told, but this one runs */
+  run r;
+  if (run_begin(&r, index, nargs, nout)) return CN_ERR_MEMORY;
+  int status = CN_OK, earlier = make_room(index, r.ndevices);
   for (size_t i = 0; i < nargs && !status; i++) {
     status = cni_pjrt_value_upload(args[i]);
-    in[i] = args[i]->buffer;
+    if (keep && keep[i]) r.kept[r.nkept++] = (int64_t)i;
+    for (size_t k = 0; k < r.ndevices; k++) r.in[k * nargs + i] = args[i]->buffers[k];
   }
-  if (!status) status = execute(code, index, in, nargs, kept, list_kept(kept, keep, nargs), results);
+  if (!status) status = execute(code, index, &r);
   for (size_t i = 0; i < nout && !status; i++) {
-    out[i]->buffer = results[i];
+    for (size_t k = 0; k < r.ndevices; k++) out[i]->buffers[k] = r.out[k * nout + i];
     out[i]->pending = false;
   }
-  host->free_memory(kept, bytes);
+  host->free_memory(r.kept, r.bytes);
   if (!status && cni_pjrt_waits) status = cni_pjrt_code_wait(index);
   return status ? status : earlier;
 }

@@ -104,6 +104,20 @@ static int make_results(pjrt_value **out, int index, const cn_call *c)
   return CN_OK;
 }
 
+/* Bytes of the host that are to be split go to the devices in parts; true: that was all. */
+static bool split_at_once(int *status, int index, const cn_call *c, const pjrt_operand *in)
+{
+  const pjrt_value *x = c->nin ? in[0].value : NULL;
+  cn_partition p;
+  if (!cni_pjrt_mesh(index) || !x || !x->held || strcmp(host->op_name(c->op), "shard") != 0) return false;
+  *status = host->make->partition_read(&p, cni_pjrt_mesh(index), c->args[1].u.s, x->ndim, x->shape);
+  pjrt_value *v = *status ? NULL : cni_pjrt_value_of(index, x->dtype, x->ndim, x->shape, x->held, x->bytes);
+  if (v) v->split = p;
+  if (!*status) *status = v ? cni_pjrt_write_tensor(index, cn_desc_of(c->out[0]), v) : CN_ERR_MEMORY;
+  cni_pjrt_value_release(v);
+  return true;
+}
+
 static int record(cn_call *c, int index)
 {
   pjrt_operand in[MOST_INPUTS];
@@ -113,9 +127,11 @@ static int record(cn_call *c, int index)
                     .draws = draws, .seed = c->seed, .offset = c->offset, .counters = draws ? host->make->draws(c) : 0};
   int n = 0, status = CN_OK;
   for (; n < c->nin && !status; n++) status = operand_of(&in[n], index, c, n);
-  if (!status) status = make_results(out, index, c);
-  if (!status) status = cni_pjrt_collect(index, &call, out);
-  for (int i = 0; i < c->nout && !status; i++) status = cni_pjrt_write_tensor(index, cn_desc_of(c->out[i]), out[i]);
+  bool done = !status && split_at_once(&status, index, c, in);
+  if (!status && !done) status = make_results(out, index, c);
+  if (!status && !done) status = cni_pjrt_collect(index, &call, out);
+  for (int i = 0; i < c->nout && !status && !done; i++)
+    status = cni_pjrt_write_tensor(index, cn_desc_of(c->out[i]), out[i]);
   while (n) cni_pjrt_value_release(in[--n].value);
   for (int i = 0; i < c->nout; i++) cni_pjrt_value_release(out[i]);
   return status;
@@ -143,7 +159,7 @@ int cni_pjrt_run_any(cn_call *c)
  * loss or not. Programs that ended anywhere would be another one each time. */
 int cni_pjrt_updates(bool begin, const void *unless)
 {
-  int status = CN_OK, ndevices = begin ? 0 : cni_pjrt_device_count();
+  int status = CN_OK, ndevices = begin ? 0 : cni_pjrt_index_count();
   if (begin && unless) return CN_REFUSED; /* a program cannot leave out a part of itself */
   cni_pjrt_lock();
   for (int i = 0; i < ndevices && !status; i++) status = cni_pjrt_flush(i);
@@ -180,6 +196,16 @@ static pjrt_value *source_of(int index, const cn_call *c)
   return cni_pjrt_value_of(index, d->dtype, 0, NULL, d->data, cn_element_size(d->dtype));
 }
 
+/* What is written over a tensor that is split is split in the same way. Takes v over. */
+static pjrt_value *as_it_was(int index, pjrt_value *v, const cn_desc *d)
+{
+  const pjrt_value *old = v && cni_pjrt_mesh(index) ? cni_pjrt_lies_at(d->data) : NULL;
+  bool same = old && old->ndim == d->ndim && old->dtype == d->dtype && cni_pjrt_is_split(&old->split) &&
+              memcmp(&old->split, &v->split, sizeof v->split) != 0;
+  for (int i = 0; i < d->ndim && same; i++) same = old->shape[i] == d->shape[i];
+  return same ? cni_pjrt_split_like(index, v, old) : v;
+}
+
 int cni_pjrt_run_copy(cn_call *c)
 {
   const cn_desc *to = cn_desc_of(c->out[0]), *from = cn_desc_of(c->in[1]);
@@ -190,6 +216,7 @@ int cni_pjrt_run_copy(cn_call *c)
   cni_pjrt_lock();
   pjrt_value *v = source_of(index, c);
   if (v) v = as_result(index, v, to);
+  v = as_it_was(index, v, to);
   int status = v ? cni_pjrt_write_tensor(index, to, v) : CN_ERR_DEVICE;
   cni_pjrt_value_release(v);
   if (!status) status = settle(index);

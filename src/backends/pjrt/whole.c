@@ -2,10 +2,12 @@
  *
  * Place in the flow: graph/whole.c asks for an executable when it makes a plan, and launches it. States that a run
  * writes are given away with it: the program computes their new values in their memory, which is theirs already when
- * the launch returns. Invariant: a value that anything else holds is never given away. */
+ * the launch returns. How arguments lie on a mesh is known at the launch: until then the text has a mark in each place,
+ * and it is compiled once for each way. Invariant: a value that anything else holds is never given away. */
+#include <stdio.h>
 #include <string.h>
 
-#include "plugin.h"
+#include "program.h"
 
 #define host cni_pjrt_host
 
@@ -17,10 +19,12 @@ typedef struct argument {
 } argument;
 
 typedef struct whole {
-  pjrt_code *code;
+  pjrt_code *code; /* on a mesh: for arguments that lie as `splits` says, NULL at first */
   size_t ninputs, nstates, nwanted;
   bool draws;
-  argument args[]; /* states, then inputs */
+  pjrt_text text;       /* on a mesh, with marks "{#3}" for how argument 3 lies */
+  cn_partition *splits; /* per argument; per wanted value what the op shard says */
+  argument args[];      /* states, then inputs */
 } whole;
 
 static size_t whole_bytes(size_t ninputs, size_t nstates)
@@ -28,7 +32,9 @@ static size_t whole_bytes(size_t ninputs, size_t nstates)
   return sizeof(whole) + (ninputs + nstates) * sizeof(argument);
 }
 
-/* ---- compiling ---- */
+static size_t split_bytes(const whole *w) { return (w->ninputs + w->nstates + w->nwanted) * sizeof *w->splits; }
+
+/* ---- what a program takes ---- */
 
 static int wanted_place(const cn_whole_graph *g, int value)
 {
@@ -61,21 +67,115 @@ static int check_types(const whole *w, const cn_whole_graph *g)
   return CN_OK;
 }
 
+/* ---- meshes ---- */
+
+enum { MARK = 32, SHARDING = 256 };
+
+/* The argument that a wanted value is the new value of; -1: none. */
+static int source_of(const whole *w, size_t wanted)
+{
+  for (size_t i = 0; i < w->ninputs + w->nstates; i++)
+    if (w->args[i].final == (int)wanted) return (int)i;
+  return -1;
+}
+
+/* What the op shard says of a wanted value that it makes; else whole. */
+static int split_said(cn_partition *p, const cn_mesh *mesh, const cn_graph *g, int value)
+{
+  cn_value_info v = {.size = sizeof v};
+  cn_graph_node n = {.size = sizeof n};
+  memset(p, -1, sizeof *p);
+  int status = host->graph->value_at(&v, g, value);
+  if (!status && v.kind == CN_VALUE_RESULT) status = host->graph->node_at(&n, g, v.node);
+  if (status || v.kind != CN_VALUE_RESULT || n.nsubs || strcmp(n.name, "shard") != 0) return status;
+  return host->make->partition_read(p, mesh, n.args[1].u.s, v.ndim, v.shape);
+}
+
+static char *marked_text(whole *w, int index, const cn_whole_graph *g, cn_stablehlo_opts *opts)
+{
+  size_t n = w->ninputs + w->nstates, bytes = n * (sizeof(char *) + MARK) + 1;
+  const char **texts = host->memory(bytes);
+  char *room = (char *)(texts + n);
+  int status = texts && (w->splits = host->memory(split_bytes(w))) ? CN_OK : CN_ERR_MEMORY;
+  opts->mesh = cni_pjrt_mesh(index);
+  for (size_t i = 0; i < n && !status; i++) {
+    snprintf(room + i * MARK, MARK, "{#%zu}", i);
+    texts[i] = room + i * MARK;
+  }
+  for (size_t i = 0; i < w->nwanted && !status; i++)
+    status = split_said(&w->splits[n + i], opts->mesh, g->graph, g->wanted[i]);
+  opts->shardings = texts, opts->nshardings = n;
+  char *text = status ? NULL : host->make->stablehlo(g->graph, opts);
+  if (text) cni_pjrt_put(&w->text, text, strlen(text) + 1);
+  if (texts) host->free_memory(texts, bytes);
+  return text;
+}
+
+/* The text with the arguments' splits in place of the marks. */
+static void fill_marks(pjrt_text *to, const whole *w, int index)
+{
+  char sharding[SHARDING];
+  const cn_mesh *mesh = cni_pjrt_mesh(index);
+  const char *from = w->text.s, *mark;
+  while ((mark = strstr(from, "{#"))) {
+    size_t i = 0;
+    cni_pjrt_put(to, from, (size_t)(mark - from));
+    for (from = mark + 2; *from != '}'; from++) i = i * 10 + (size_t)(*from - '0');
+    from++;
+    host->make->sharding(sharding, sizeof sharding, mesh, &w->splits[i], w->args[i].ndim);
+    cni_pjrt_put(to, sharding, strlen(sharding));
+  }
+  cni_pjrt_put(to, from, strlen(from));
+}
+
+/* The code for arguments that lie as these do. */
+static int code_for(whole *w, int index, pjrt_value *const *args)
+{
+  bool same = w->code != NULL;
+  pjrt_text text = {0};
+  if (!w->text.s) return CN_OK;
+  for (size_t i = 0; i < w->ninputs + w->nstates; i++) {
+    same = same && !memcmp(&w->splits[i], &args[i]->split, sizeof args[i]->split);
+    w->splits[i] = args[i]->split;
+  }
+  if (same) return CN_OK;
+  cni_pjrt_code_release(w->code);
+  w->code = NULL;
+  fill_marks(&text, w, index);
+  int status = text.failed ? CN_ERR_MEMORY : cni_pjrt_code_find(&w->code, index, text.s, text.n, w->nwanted);
+  if (!status) cni_pjrt_code_keep(w->code);
+  cni_pjrt_text_free(&text);
+  return status;
+}
+
+/* How results lie. */
+static void split_results(pjrt_value **out, const whole *w, pjrt_value *const *args)
+{
+  for (size_t i = 0; i < w->nwanted && w->text.s; i++) {
+    int source = source_of(w, i);
+    out[i]->split = source < 0 ? w->splits[w->ninputs + w->nstates + i] : args[source]->split;
+  }
+}
+
+/* ---- compiling ---- */
+
 /* No text: an op has no form there. The nodes then run one by one, which collects most of them into programs all the
  * same; why is told by CAIRN_VERBOSE=dispatch. */
 static int compile(whole *w, int index, const cn_whole_graph *g)
 {
   char message[256];
   cn_stablehlo_opts opts = {.size = sizeof opts, .donate = true, .wanted = g->wanted, .nwanted = g->nwanted};
-  char *text = host->make->stablehlo(g->graph, &opts);
+  bool several = cni_pjrt_mesh(index) != NULL;
+  char *text = several ? marked_text(w, index, g, &opts) : host->make->stablehlo(g->graph, &opts);
   if (!text) {
     int code = host->take_error(message, sizeof message);
     host->log(CN_LOG_DEBUG, "pjrt: a graph is run node by node: %s", message);
     return code == CN_ERR_MEMORY ? host->fail(code, "%s", message) : CN_REFUSED;
   }
-  int status = cni_pjrt_code_find(&w->code, index, text, strlen(text), w->nwanted);
+  int status = w->text.failed ? CN_ERR_MEMORY : CN_OK;
+  if (!several) status = cni_pjrt_code_find(&w->code, index, text, strlen(text), w->nwanted);
   host->make->string_free(text);
-  if (!status) cni_pjrt_code_keep(w->code);
+  if (!status && !several) cni_pjrt_code_keep(w->code);
   return status;
 }
 
@@ -107,6 +207,8 @@ void cni_pjrt_graph_free(int index, void *executable)
   cni_pjrt_lock();
   cni_pjrt_code_release(w->code);
   cni_pjrt_unlock();
+  cni_pjrt_text_free(&w->text);
+  if (w->splits) host->free_memory(w->splits, split_bytes(w));
   host->free_memory(w, whole_bytes(w->ninputs, w->nstates));
 }
 
@@ -188,7 +290,7 @@ static int hand_over(const run *r, int index, const whole *w, const cn_graph_lau
 
 int cni_pjrt_graph_launch(int index, void *executable, const cn_graph_launch *l)
 {
-  const whole *w = executable;
+  whole *w = executable;
   size_t most = w->ninputs + w->nstates + 2, bytes = (most + w->nwanted) * sizeof(pjrt_value *) + most;
   char *room = host->memory(bytes);
   if (!room) return CN_ERR_MEMORY;
@@ -198,6 +300,8 @@ int cni_pjrt_graph_launch(int index, void *executable, const cn_graph_launch *l)
   r.keep = (bool *)(r.out + w->nwanted);
   cni_pjrt_lock();
   int status = gather(&r, index, w, l);
+  if (!status) status = code_for(w, index, r.args);
+  if (!status) split_results(r.out, w, r.args);
   if (!status) status = cni_pjrt_code_run(w->code, index, r.args, r.nargs, r.keep, r.out, w->nwanted);
   if (!status) status = hand_over(&r, index, w, l);
   for (size_t i = 0; i < r.nargs; i++) cni_pjrt_value_release(r.args[i]);

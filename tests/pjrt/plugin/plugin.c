@@ -3,9 +3,10 @@
  * It takes any text with a @main, reads the types of its arguments and results, and which arguments are given away.
  * Without a server a run gives each result the bytes of the argument of its number, else zeros; with one
  * (PJRT_TEST_PYTHON and PJRT_TEST_SERVER, see server.py) a run gives what XLA's compiler for CPUs makes of the text.
+ * A program for several devices is taken apart as its shardings say: each device has parts of its own.
  * Like real plugins it is strict: structs that are too small, buffers that were given away and sizes that do not fit
- * are errors; options without replicas end the process. PJRT_TEST_VERSION, PJRT_TEST_TABLE and PJRT_TEST_CLIENT make
- * it one that cannot be used. */
+ * are errors; options without replicas end the process. PJRT_TEST_DEVICES says how many devices there are (2, at most
+ * 8). PJRT_TEST_VERSION, PJRT_TEST_TABLE and PJRT_TEST_CLIENT make it one that cannot be used. */
 #define _DEFAULT_SOURCE
 #include "plugin.h"
 
@@ -18,8 +19,9 @@
 #include <unistd.h>
 
 #include "../../../src/backends/pjrt/api.h"
+#include "read.h"
 
-enum { DEVICES = 2, MOST = 512, DIMS = 8, MEMORY = 1 << 30 };
+enum { APART = 300, MEMORY = 1 << 30 }; /* APART: ids that take two bytes */
 
 struct pjrt_error {
   int code;
@@ -37,13 +39,9 @@ struct pjrt_description {
 struct pjrt_device {
   pjrt_description description;
 };
-typedef struct array_type {
-  int type, ndims;
-  int64_t dims[DIMS];
-  size_t bytes;
-} array_type;
 struct pjrt_buffer {
   array_type type;
+  int device; /* its id */
   char *data;
   bool deleted;
   int late; /* the program that made it failed */
@@ -52,7 +50,8 @@ struct pjrt_loaded {
   int refs;
   char *text;
   size_t text_size;
-  array_type in[MOST], out[MOST];
+  array_type in[MOST], out[MOST]; /* of the part that a device has */
+  int ids[DEVICES], nparts;       /* the devices that it runs on */
   int alias[MOST]; /* of an argument: the result that takes its memory; -1: none */
   size_t nin, nout;
   long number; /* the server's */
@@ -60,8 +59,8 @@ struct pjrt_loaded {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pjrt_client the_client;
-static pjrt_device devices[DEVICES] = {{{0}}, {{300}}}; /* an id that takes two bytes */
-static pjrt_device *device_list[DEVICES] = {&devices[0], &devices[1]};
+static pjrt_device devices[DEVICES];
+static pjrt_device *device_list[DEVICES];
 static char failing[32];
 static fake_counts counts;
 
@@ -186,8 +185,13 @@ static pjrt_error *platform_version(pjrt_client_platform *args)
 static pjrt_error *list_devices(pjrt_client_devices *args)
 {
   CHECK_SIZE(args);
+  const char *count = getenv("PJRT_TEST_DEVICES");
   args->devices = device_list;
-  args->ndevices = DEVICES;
+  args->ndevices = count ? (size_t)atoi(count) : 2;
+  for (int i = 0; i < DEVICES; i++) {
+    devices[i].description.id = i * APART;
+    device_list[i] = &devices[i];
+  }
   return NULL;
 }
 static pjrt_error *describe(pjrt_device_description *args)
@@ -220,19 +224,10 @@ static pjrt_error *memory_of(pjrt_device_memory *args)
 
 /* ---- buffers ---- */
 
-static size_t type_bytes(int type)
-{
-  static const unsigned char bytes[] = {0, 1, 1, 2, 4, 8, 1, 2, 4, 8, 2, 4, 8, 2, 8, 16, 1, 1};
-  return type > 0 && (size_t)type < sizeof bytes ? bytes[type] : 0;
-}
-static void count_bytes(array_type *t)
-{
-  t->bytes = type_bytes(t->type);
-  for (int i = 0; i < t->ndims; i++) t->bytes *= (size_t)t->dims[i];
-}
-static pjrt_buffer *new_buffer(const array_type *type)
+static pjrt_buffer *new_buffer(const array_type *type, int device)
 {
   pjrt_buffer *b = calloc(1, sizeof *b);
+  b->device = device;
   b->type = *type;
   b->data = calloc(1, type->bytes + 1);
   counts.buffers++;
@@ -247,7 +242,7 @@ static pjrt_error *upload(pjrt_client_upload *args)
   memcpy(type.dims, args->dims, args->ndims * sizeof *args->dims);
   count_bytes(&type);
   if (fails("upload")) return error(PJRT_EXHAUSTED, "Out of memory while trying to allocate 1.00TiB");
-  args->buffer = new_buffer(&type);
+  args->buffer = new_buffer(&type, args->device->description.id);
   args->done = event(fails("upload-late") ? PJRT_INTERNAL : 0);
   memcpy(args->buffer->data, args->data, type.bytes);
   counts.uploads++;
@@ -277,48 +272,6 @@ static pjrt_error *ready_event(pjrt_buffer_ready *args)
   CHECK_SIZE(args);
   args->event = event(args->buffer->late);
   return NULL;
-}
-
-/* ---- reading texts: the types of @main ---- */
-
-static const struct {
-  const char *name;
-  int type;
-} names[] = {{"i1", PJRT_PRED}, {"i8", PJRT_S8}, {"i16", PJRT_S16}, {"i32", PJRT_S32}, {"i64", PJRT_S64},
-             {"ui8", PJRT_U8}, {"ui16", PJRT_U16}, {"ui32", PJRT_U32}, {"ui64", PJRT_U64}, {"f16", PJRT_F16},
-             {"f32", PJRT_F32}, {"f64", PJRT_F64}, {"bf16", PJRT_BF16}};
-
-/* "tensor<2x3xf32>" behind `s`; where it ends, or NULL. */
-static const char *read_type(array_type *t, const char *s)
-{
-  char name[16];
-  *t = (array_type){0};
-  s += strlen("tensor<");
-  while (*s >= '0' && *s <= '9' && t->ndims < DIMS) {
-    char *end;
-    t->dims[t->ndims++] = strtoll(s, &end, 10);
-    s = end + 1; /* the x */
-  }
-  size_t n = strcspn(s, ">");
-  snprintf(name, sizeof name, "%.*s", (int)n, s);
-  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-    if (!strcmp(names[i].name, name)) t->type = names[i].type;
-  count_bytes(t);
-  return t->type ? s + n + 1 : NULL;
-}
-
-/* All types between two places; attributes of arguments say what is given away. */
-static bool read_types(array_type *types, size_t *n, int *alias, const char *s, const char *end)
-{
-  while ((s = strstr(s, "tensor<")) && s < end) {
-    if (*n == MOST || !(s = read_type(&types[*n], s))) return false;
-    static const char word[] = "tf.aliasing_output = ";
-    const char *next = strstr(s, "tensor<"), *mark = alias ? strstr(s, word) : NULL;
-    bool marked = mark && mark < end && (!next || mark < next);
-    if (alias) alias[*n] = marked ? atoi(mark + strlen(word)) : -1;
-    (*n)++;
-  }
-  return true;
 }
 
 static bool read_text(pjrt_loaded *p)
@@ -394,26 +347,32 @@ static pjrt_error *answer(void)
 
 static pjrt_error *compile_there(pjrt_loaded *p)
 {
-  if (!send_number('C') || !send_number((int64_t)p->text_size) || !send_all(p->text, p->text_size))
-    return error(PJRT_INTERNAL, "the server is gone");
+  bool sent = send_number('C') && send_number((int64_t)p->text_size) && send_all(p->text, p->text_size) &&
+              send_number(p->nparts);
+  for (int k = 0; k < p->nparts && sent; k++) sent = send_number(p->ids[k] / APART);
+  if (!sent) return error(PJRT_INTERNAL, "the server is gone");
   pjrt_error *failed = answer();
   if (!failed) p->number = (long)receive_number();
   return failed;
 }
 
-static pjrt_error *run_there(const pjrt_loaded *p, pjrt_buffer *const *in, pjrt_buffer **out)
+/* Arguments and results of each device, one device after the other. */
+static pjrt_error *run_there(const pjrt_loaded *p, pjrt_buffer *const *const *in, pjrt_buffer **const *out)
 {
   bool sent = send_number('X') && send_number(p->number) && send_number((int64_t)p->nin);
   for (size_t i = 0; i < p->nin && sent; i++) {
     const array_type *t = &p->in[i];
-    sent = send_number(t->type) && send_number(t->ndims) && send_all(t->dims, (size_t)t->ndims * sizeof *t->dims) &&
-           send_number((int64_t)t->bytes) && send_all(in[i]->data, t->bytes);
+    sent = send_number(t->type) && send_number(t->ndims) && send_all(t->dims, (size_t)t->ndims * sizeof *t->dims);
+    for (int k = 0; k < p->nparts && sent; k++)
+      sent = send_number((int64_t)t->bytes) && send_all(in[k][i]->data, t->bytes);
   }
   if (!sent) return error(PJRT_INTERNAL, "the server is gone");
   pjrt_error *failed = answer();
-  for (size_t i = 0; i < p->nout && !failed; i++)
-    if (receive_number() != (int64_t)p->out[i].bytes || !receive_all(out[i]->data, p->out[i].bytes))
+  for (size_t i = 0; i < p->nout * (size_t)p->nparts && !failed; i++) {
+    pjrt_buffer *b = out[i % (size_t)p->nparts][i / (size_t)p->nparts];
+    if (receive_number() != (int64_t)b->type.bytes || !receive_all(b->data, b->type.bytes))
       failed = error(PJRT_INTERNAL, "a result has another size than its text says");
+  }
   return failed;
 }
 
@@ -427,10 +386,12 @@ static void release_program(pjrt_loaded *p)
   free(p);
 }
 
-static pjrt_error *make_program(pjrt_loaded **made, const char *text, size_t n)
+static pjrt_error *make_program(pjrt_loaded **made, const char *text, size_t n, const int *ids, int nparts)
 {
   pjrt_loaded *p = calloc(1, sizeof *p);
   p->refs = 1;
+  p->nparts = nparts;
+  memcpy(p->ids, ids, sizeof p->ids);
   p->text = calloc(1, n + 1);
   p->text_size = n;
   memcpy(p->text, text, n);
@@ -455,20 +416,19 @@ static void dump(const pjrt_program *program)
   if (f) fclose(f);
 }
 
-/* Real plugins end the process when options name no replica. */
 static pjrt_error *compile(pjrt_client_compile *args)
 {
   CHECK_SIZE(args);
-  static const char least[] = {0x20, 0x01, 0x28, 0x01};
-  if (args->options_size < 6 || args->options[0] != 0x1a || memcmp(args->options + 2, least, 4)) abort();
-  if ((size_t)args->options[1] + 2 != args->options_size) abort();
-  static const char second[] = {0x4a, 0x0a, 0x08, 0x01, 0x10, 0x01, 0x1a, 0x04, 0x0a, 0x02, (char)0xac, 0x02};
-  if (args->options_size > 6 && memcmp(args->options + 6, second, sizeof second)) abort(); /* device 300 */
-  counts.elsewhere += args->options_size > 6;
+  build_options o = read_options(args->options, args->options_size);
+  for (size_t k = 0; k < o.assigned; k++)
+    if (o.ids[k] % APART || o.ids[k] / APART >= DEVICES) return error(PJRT_INVALID, "Device id is out of range");
+  counts.elsewhere += o.ids[0] != 0;
+  counts.several += o.partitions > 1;
   if (strncmp(args->program->format, "mlir", args->program->format_size)) return error(PJRT_INVALID, "unknown format");
   if (fails("compile")) return error(2, "-:2:7: error: custom op 'stablehlo.frobnicate' is unknown");
   dump(args->program);
-  pjrt_error *failed = make_program(&args->loaded, args->program->code, args->program->code_size);
+  pjrt_error *failed = make_program(&args->loaded, args->program->code, args->program->code_size, o.ids,
+                                    (int)o.partitions);
   counts.compiled += !failed;
   return failed;
 }
@@ -501,28 +461,38 @@ static pjrt_error *count_outputs(pjrt_executable_outputs *args)
 
 static void nothing(void *owner) { (void)owner; }
 
-/* What is stored is the text behind a word. */
-static const char magic[8] = "FAKEPJRT";
+/* What is stored: a word and the devices, then the text. */
+typedef struct stored {
+  char magic[8];
+  int ids[DEVICES], nparts;
+} stored;
+static const char magic[8] = "FAKEPJR2";
 
 static pjrt_error *serialize(pjrt_executable_serialize *args)
 {
   CHECK_SIZE(args);
   static char *kept;
   const pjrt_loaded *p = (const pjrt_loaded *)(const void *)args->executable;
-  kept = realloc(kept, sizeof magic + p->text_size);
-  memcpy(kept, magic, sizeof magic);
-  memcpy(kept + sizeof magic, p->text, p->text_size);
+  stored head = {.nparts = p->nparts};
+  memcpy(head.magic, magic, sizeof magic);
+  memcpy(head.ids, p->ids, sizeof p->ids);
+  kept = realloc(kept, sizeof head + p->text_size);
+  memcpy(kept, &head, sizeof head);
+  memcpy(kept + sizeof head, p->text, p->text_size);
   args->bytes = kept;
-  args->bytes_size = sizeof magic + p->text_size;
+  args->bytes_size = sizeof head + p->text_size;
   args->release = nothing;
   return NULL;
 }
 static pjrt_error *load(pjrt_load *args)
 {
   CHECK_SIZE(args);
-  if (fails("load") || args->bytes_size < sizeof magic || memcmp(args->bytes, magic, sizeof magic))
+  stored head;
+  if (fails("load") || args->bytes_size < sizeof head || memcmp(args->bytes, magic, sizeof magic))
     return error(PJRT_INVALID, "damaged");
-  pjrt_error *failed = make_program(&args->loaded, args->bytes + sizeof magic, args->bytes_size - sizeof magic);
+  memcpy(&head, args->bytes, sizeof head);
+  pjrt_error *failed = make_program(&args->loaded, args->bytes + sizeof head, args->bytes_size - sizeof head, head.ids,
+                                    head.nparts);
   counts.loaded += !failed;
   return failed;
 }
@@ -536,23 +506,51 @@ static bool is_kept(const pjrt_execute_options *o, size_t i)
 
 /* Sizes alone are checked, as real plugins do; but this one looks at types and dims, too, to catch who relies on that.
  */
-static pjrt_error *check_arguments(const pjrt_loaded *p, const pjrt_loaded_execute *args)
+static pjrt_error *check_arguments(const pjrt_loaded *p, const pjrt_loaded_execute *args, int part)
 {
   char text[200];
+  pjrt_buffer *const *in = args->arguments[part];
   if (args->narguments != p->nin) return error(PJRT_INVALID, "another number of arguments than the program expects");
   for (size_t i = 0; i < p->nin; i++) {
-    const pjrt_buffer *b = args->arguments[0][i];
+    const pjrt_buffer *b = in[i];
     if (b->deleted) return error(PJRT_INVALID, "Donation requested for invalid buffer");
-    bool same = b->type.type == p->in[i].type && b->type.ndims == p->in[i].ndims &&
+    bool same = b->type.type == p->in[i].type && b->type.ndims == p->in[i].ndims && b->device == p->ids[part] &&
                 !memcmp(b->type.dims, p->in[i].dims, (size_t)b->type.ndims * sizeof *b->type.dims);
-    snprintf(text, sizeof text, "argument %zu has another type than the program expects", i);
+    snprintf(text, sizeof text, "argument %zu has another type or device than the program expects", i);
     if (!same) return error(PJRT_INVALID, text);
     for (size_t k = 0; k < i; k++)
-      if (args->arguments[0][k] == b && ((p->alias[i] >= 0 && !is_kept(args->options, i)) ||
-                                         (p->alias[k] >= 0 && !is_kept(args->options, k))))
+      if (in[k] == b && ((p->alias[i] >= 0 && !is_kept(args->options, i)) ||
+                         (p->alias[k] >= 0 && !is_kept(args->options, k))))
         return error(PJRT_INVALID, "the same buffer twice, and donated");
   }
   return NULL;
+}
+
+static void make_results(const pjrt_loaded *p, pjrt_buffer **out, pjrt_buffer *const *in, int part, int code)
+{
+  for (size_t i = 0; i < p->nout; i++) {
+    out[i] = new_buffer(&p->out[i], p->ids[part]);
+    out[i]->late = code;
+    if (i < p->nin && in[i]->type.bytes == out[i]->type.bytes) memcpy(out[i]->data, in[i]->data, out[i]->type.bytes);
+  }
+}
+
+/* Arguments that are given away: the result has their memory from now on. */
+static void give_away(const pjrt_loaded *p, const pjrt_loaded_execute *args, int part)
+{
+  for (size_t i = 0; i < p->nin; i++) {
+    pjrt_buffer *in = args->arguments[part][i];
+    bool given = p->alias[i] >= 0 && !is_kept(args->options, i);
+    counts.given += given;
+    counts.kept += p->alias[i] >= 0 && !given;
+    if (!given) continue;
+    pjrt_buffer *out = args->results[part][p->alias[i]];
+    char *data = in->data;
+    memcpy(data, out->data, out->type.bytes);
+    in->data = out->data;
+    out->data = data;
+    in->deleted = true;
+  }
 }
 
 static pjrt_error *execute(pjrt_loaded_execute *args)
@@ -560,29 +558,24 @@ static pjrt_error *execute(pjrt_loaded_execute *args)
   CHECK_SIZE(args);
   const pjrt_loaded *p = args->loaded;
   int code = fails("execute-late") ? PJRT_INTERNAL : fails("memory") ? PJRT_EXHAUSTED : 0;
-  pjrt_error *failed = check_arguments(p, args);
+  pjrt_error *failed = NULL;
+  if (args->ndevices != (size_t)p->nparts) return error(PJRT_INVALID, "another number of devices than partitions");
+  for (int k = 0; k < p->nparts && !failed; k++) failed = check_arguments(p, args, k);
   if (!failed && fails("execute")) failed = error(PJRT_INTERNAL, "no execution");
   if (failed) return failed;
-  pjrt_buffer **out = args->results[0], *const *in = args->arguments[0];
-  for (size_t i = 0; i < p->nout; i++) {
-    out[i] = new_buffer(&p->out[i]);
-    out[i]->late = code;
-    if (i < p->nin && in[i]->type.bytes == out[i]->type.bytes) memcpy(out[i]->data, in[i]->data, out[i]->type.bytes);
-  }
-  for (size_t i = 0; i < p->nin; i++) code = code ? code : in[i]->late;
-  if (!code && has_server()) failed = run_there(p, in, out);
-  for (size_t i = 0; i < p->nout && failed; i++) {
-    pjrt_buffer_destroy end = {.size = sizeof end, .buffer = out[i]};
+  for (int k = 0; k < p->nparts; k++) make_results(p, args->results[k], args->arguments[k], k, code);
+  for (size_t i = 0; i < p->nin; i++) code = code ? code : args->arguments[0][i]->late;
+  if (!code && has_server()) failed = run_there(p, args->arguments, args->results);
+  for (size_t i = 0; i < p->nout * (size_t)p->nparts && failed; i++) {
+    size_t part = i % (size_t)p->nparts;
+    pjrt_buffer_destroy end = {.size = sizeof end, .buffer = args->results[part][i / (size_t)p->nparts]};
     destroy_buffer(&end);
   }
   if (failed) return failed;
-  for (size_t i = 0; i < p->nin; i++) {
-    bool given = p->alias[i] >= 0 && !is_kept(args->options, i);
-    in[i]->deleted = given;
-    counts.given += given;
-    counts.kept += p->alias[i] >= 0 && !given;
+  for (int k = 0; k < p->nparts; k++) {
+    give_away(p, args, k);
+    if (args->done) args->done[k] = event(code);
   }
-  if (args->done) *args->done = event(code);
   counts.executed++;
   return NULL;
 }

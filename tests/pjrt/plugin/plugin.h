@@ -13,7 +13,7 @@ typedef void (*fake_fail_fn)(const char *what);
 typedef struct fake_counts {
   size_t buffers, most_buffers; /* that are there, that there ever were at once */
   size_t events, executables, errors; /* that are there */
-  size_t elsewhere; /* programs for the second device, so far */
+  size_t elsewhere, several; /* programs that begin on another device than the first, and for several, so far */
   size_t compiled, loaded, executed, given, kept, uploads, downloads; /* so far */
 } fake_counts;
 typedef void (*fake_counts_fn)(fake_counts *counts);
