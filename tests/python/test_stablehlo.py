@@ -161,7 +161,7 @@ class StepsTest(unittest.TestCase):
         step = step_of(net, optimiser)
         step(x, target)  # what an optimiser keeps is there from now on
         graph = traced(step, (x, target), {}, [])._graph
-        text = graph.stablehlo(False, True)
+        text = graph.stablehlo(False, True, None, [])
         self.assertEqual(cases.Runner().parse(text), "")
         types = arguments(text)
         states = list(graph.states().values())

@@ -34,8 +34,9 @@ _MODULES = ("__config__", "_dynamo", "_inductor", "_jit_internal", "_ops", "_ten
             "amp", "ao", "backends", "callbacks", "compiler", "cpu", "cuda", "datasets", "distributed", "distributions",
             "export", "func", "functional", "futures", "fx", "hub", "io", "jit", "keras", "library", "lists", "metrics",
             "models", "monitor", "mps", "multiprocessing", "nested", "nn", "onnx", "ops", "optim", "overrides",
-            "package", "profiler", "quantization", "quasirandom", "serialization", "signal", "stablehlo", "storage",
-            "strings", "testing", "tokenizers", "torch_version", "transforms", "types", "utils", "xpu", "zoo")
+            "package", "profiler", "quantization", "quasirandom", "serialization", "sharding", "signal", "stablehlo",
+            "storage", "strings", "testing", "tokenizers", "torch_version", "transforms", "types", "utils", "xpu",
+            "zoo")
 # Private modules of torch that have no counterpart: see _absent_parts.py.
 _PARTS = frozenset("_VF _custom_ops _decomp _dispatch _export _functorch _guards _higher_order_ops _lazy _library "
                    "_logging _meta_registrations _numpy _prims _prims_common _refs _streambase _subclasses _vmap_internals "
@@ -59,18 +60,19 @@ _NAMES = {name: place for place, names in {
                          "is_autocast_cache_enabled is_autocast_cpu_enabled is_autocast_enabled "
                          "set_autocast_cache_enabled set_autocast_dtype set_autocast_enabled",
     "autograd.tape": "GradientTape", "compiler": "compile", "model": "Model", "serialization": "load save",
-    "storage": "TypedStorage UntypedStorage", "zoo": "summary"}.items() for name in names.split()}
+    "sharding": "Mesh", "storage": "TypedStorage UntypedStorage", "zoo": "summary"}.items() for name in names.split()}
 if _TYPING:
     from . import (accelerator as accelerator, amp as amp, ao as ao, backends as backends, callbacks as callbacks,
                    compiler as compiler, cpu as cpu, cuda as cuda, datasets as datasets, distributed as distributed,
-                   distributions as distributions, export as export, func as func, functional as functional, futures as
-                   futures, fx as fx, hub as hub, io as io, jit as jit, keras as keras, library as library, lists as
-                   lists, metrics as metrics, models as models, monitor as monitor, mps as mps, multiprocessing as
-                   multiprocessing, nested as nested, nn as nn, onnx as onnx, ops as ops, optim as optim, overrides as
-                   overrides, package as package, profiler as profiler, quantization as quantization, quasirandom as
-                   quasirandom, serialization as serialization, signal as signal, stablehlo as stablehlo, storage as
-                   storage, strings as strings, testing as testing, tokenizers as tokenizers, torch_version as
-                   torch_version, transforms as transforms, types as types, utils as utils, xpu as xpu, zoo as zoo)
+                   distributions as distributions, export as export, func as func, functional as functional,
+                   futures as futures, fx as fx, hub as hub, io as io, jit as jit, keras as keras, library as library,
+                   lists as lists, metrics as metrics, models as models, monitor as monitor, mps as mps,
+                   multiprocessing as multiprocessing, nested as nested, nn as nn, onnx as onnx, ops as ops,
+                   optim as optim, overrides as overrides, package as package, profiler as profiler,
+                   quantization as quantization, quasirandom as quasirandom, serialization as serialization,
+                   sharding as sharding, signal as signal, stablehlo as stablehlo, storage as storage,
+                   strings as strings, testing as testing, tokenizers as tokenizers, torch_version as torch_version,
+                   transforms as transforms, types as types, utils as utils, xpu as xpu, zoo as zoo)
     from ._alias import as_torch as as_torch
     from ._control import cond as cond
     from ._absent import (PyTorchFileReader as PyTorchFileReader, PyTorchFileWriter as PyTorchFileWriter, ScriptMethod as
@@ -100,6 +102,7 @@ if _TYPING:
     from .compiler import compile as compile
     from .model import Model as Model
     from .serialization import load as load, save as save
+    from .sharding import Mesh as Mesh
     from .storage import TypedStorage as TypedStorage, UntypedStorage as UntypedStorage
     from .zoo import summary as summary
 else:

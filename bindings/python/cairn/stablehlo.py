@@ -2,6 +2,7 @@
 
     text = cairn.stablehlo.export(model, images)                    # parameters are the first arguments
     text = cairn.stablehlo.export(step, images, labels, donate=True)
+    text = cairn.stablehlo.export(model, images, mesh=mesh, shardings={"args": [("data",)], "*.weight": ("model",)})
 
 Place in the flow: the function is traced (cairn.export), and the library writes the graph. Invariant: arguments are, in
 this order, what is read from outside (of a module its state dictionary, in its order), the tensors among the arguments,
@@ -9,21 +10,51 @@ and, where random numbers are drawn, their seed and offset. See docs/TPU.md.
 """
 from __future__ import annotations
 
-from typing import Any
+import fnmatch
+from typing import Any, Mapping
 
 from . import _C, nn
+from ._tensor import Tensor
 from .export import traced
+from .sharding import Mesh, _text
 
 __all__ = ["export", "refused"]
 
 
-def export(fn: Any, *args: Any, parameters: str = "arguments", donate: bool = False, **kwargs: Any) -> str:
+def _shardings(graph: _C.GraphBase, given: Mapping[Any, Any], constants: bool) -> list[str | None]:
+    """Of the states, by patterns of their names or by the tensors themselves, then of the arguments' tensors."""
+    states = {} if constants else graph.states()
+    found: dict[str, str] = {}
+    for key, dims in given.items():
+        if isinstance(key, Tensor):
+            names = [name for name, state in states.items() if state.data_ptr() == key.data_ptr()]
+        else:
+            names = [name for name in states if fnmatch.fnmatchcase(name, key)] if key != "args" else list(states)
+        if not names and key != "args":
+            raise ValueError("stablehlo.export: there is no state %s; there are %s" % (
+                "that is this tensor" if isinstance(key, Tensor) else repr(key), ", ".join(states) or "none"))
+        for name in names if key != "args" else ():
+            found.setdefault(name, _text(dims))
+    inputs = [None if dims is None else _text(dims) for dims in given.get("args", ())]
+    return [found.get(name) for name in states] + inputs
+
+
+def export(fn: Any, *args: Any, parameters: str = "arguments", donate: bool = False, mesh: Mesh | None = None,
+           shardings: Mapping[Any, Any] | None = None, **kwargs: Any) -> str:
     """The text of `func.func public @main`. parameters: "arguments", or "constants" for a program by itself. donate:
-    arguments that a call writes may give their memory to the results that they become."""
+    arguments that a call writes may give their memory to the results that they become.
+
+    mesh: one program for all devices of a cairn.Mesh, which the compiler splits: as many partitions as devices, one
+    replica, use_spmd_partitioning. shardings: how arguments lie there: "args" has a list with an entry for each tensor
+    among the arguments; other keys are patterns for the names of a module's states ("*.weight"), or the tensors that a
+    function reads from outside. An entry is as in Mesh.shard, or None. What is not named lies whole on each device. New
+    values lie as the old ones; other results are whole, unless cairn.shard made them."""
     if parameters not in ("arguments", "constants"):
         raise ValueError("stablehlo.export: parameters must be 'arguments' or 'constants', not %r" % (parameters,))
     if not callable(fn):
         raise TypeError("stablehlo.export: expected a function or a module, not %s" % type(fn).__name__)
+    if shardings and mesh is None:
+        raise ValueError("stablehlo.export: shardings need a mesh")
     call = fn
     if isinstance(fn, nn.Module) and parameters == "arguments":
         held = list(fn.state_dict(keep_vars=True).values())
@@ -32,7 +63,11 @@ def export(fn: Any, *args: Any, parameters: str = "arguments", donate: bool = Fa
             for tensor in held:  # in this order they become states, read or not
                 tensor.detach()
             return fn(*given, **named)
-    return traced(call, args, kwargs, [])._graph.stablehlo(parameters == "constants", donate)
+    graph, constants = traced(call, args, kwargs, [])._graph, parameters == "constants"
+    if isinstance(fn, nn.Module):
+        graph.name_states(fn)
+    axes = None if mesh is None else list(mesh.axes.items())
+    return graph.stablehlo(constants, donate, axes, _shardings(graph, shardings or {}, constants))
 
 
 def refused() -> dict[str, str]:

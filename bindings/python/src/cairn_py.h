@@ -270,6 +270,9 @@ extern PyMethodDef cnpy_compile_key_functions[];
 int cnpy_add_control(PyObject *module); /* control.c */
 int cnpy_add_lists(PyObject *module);   /* lists.c */
 int cnpy_add_graph(PyObject *module);   /* graph.c */
+int cnpy_add_mesh(PyObject *module);    /* mesh.c */
+/* A list of (name, size): 0, or -1 with an exception. */
+int cnpy_to_mesh(PyObject *axes, cn_mesh *mesh);
 struct cn_graph;
 PyObject *cnpy_graph_hold(struct cn_graph *graph); /* a GraphBase that owns it; NULL: raises the error */
 int cnpy_add_onnx(PyObject *module);    /* onnx.c */

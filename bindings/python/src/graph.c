@@ -4,6 +4,7 @@
  * that vary are named. Invariant: while a graph runs other threads of Python go on. */
 #include <cairn/ext/graph.h>
 #include <cairn/ext/stablehlo.h>
+#include <cairn/mesh.h>
 #include <string.h>
 
 #include "autograd.h"
@@ -184,15 +185,55 @@ static PyObject *text(PyObject *self, PyObject *Py_UNUSED(none))
   return made;
 }
 
-/* stablehlo(constants, donate) */
+/* How arguments or results lie on a mesh: texts of one part for each dim, or None for whole, become those of the
+ * partitioner. at: gives type and shape of each. Owned: PyMem_Free. NULL with the exception set. */
+enum { SHARDING = 256 };
+static const char **read_shardings(PyObject *list, const cn_mesh *mesh, const cn_graph *g, size_t nstates, size_t n)
+{
+  const char **texts = PyMem_Calloc(n + 1, sizeof *texts + SHARDING);
+  char *room = (char *)(texts + n + 1);
+  if (!texts) return (const char **)(void *)PyErr_NoMemory();
+  bool good = (size_t)PyList_Size(list) <= n;
+  if (!good) cnpy_fail(PyExc_ValueError, "stablehlo: %zu shardings, and there are %zu tensors", PyList_Size(list), n);
+  for (Py_ssize_t i = 0; good && i < PyList_Size(list); i++, room += SHARDING) {
+    PyObject *one = PyList_GetItem(list, i);
+    cn_value_info v = {sizeof v};
+    cn_partition p;
+    if (one == Py_None) continue;
+    size_t k = (size_t)i;
+    int value = k < nstates ? cn_graph_state_value(g, k) : cn_graph_input(g, k - nstates);
+    PyObject *bytes = PyUnicode_AsUTF8String(one);
+    good = bytes && !cn_graph_value_at(&v, g, value) &&
+           !cn_partition_read(&p, mesh, PyBytes_AsString(bytes), v.ndim, v.shape);
+    if (good) texts[i] = cn_stablehlo_sharding(room, SHARDING, mesh, &p, v.ndim);
+    else if (bytes) cnpy_raise();
+    Py_XDECREF(bytes);
+  }
+  if (!good) PyMem_Free(texts);
+  return good ? texts : NULL;
+}
+
+/* stablehlo(constants, donate, axes, shardings): axes None is one device. Results that are the new value of an argument
+ * lie as that does. */
 static PyObject *stablehlo(PyObject *self, PyObject *args)
 {
   int constants, donate;
-  if (!PyArg_ParseTuple(args, "pp:stablehlo", &constants, &donate)) return NULL;
+  PyObject *axes, *list;
+  cn_mesh mesh;
+  const cn_graph *g = cnpy_held(self);
+  if (!PyArg_ParseTuple(args, "ppOO!:stablehlo", &constants, &donate, &axes, &PyList_Type, &list)) return NULL;
   cn_stablehlo_opts opts = {.size = sizeof opts, .constants = constants != 0, .donate = donate != 0};
-  char *s = cn_stablehlo_text_with(cnpy_held(self), &opts);
+  size_t nstates = constants ? 0 : cn_graph_states(g);
+  if (axes != Py_None) {
+    opts.nshardings = nstates + cn_graph_inputs(g);
+    if (cnpy_to_mesh(axes, &mesh)) return NULL;
+    if (!(opts.shardings = read_shardings(list, &mesh, g, nstates, opts.nshardings))) return NULL;
+    opts.mesh = &mesh;
+  }
+  char *s = cn_stablehlo_text_with(g, &opts);
   PyObject *made = s ? PyUnicode_FromString(s) : cnpy_raise();
   cn_string_free(s);
+  PyMem_Free((void *)(uintptr_t)opts.shardings);
   return made;
 }
 
@@ -295,7 +336,7 @@ static PyMethodDef methods[] = {
   {"run", run, METH_O, "run(tensors) -> tensors"},
   {"call", call, METH_VARARGS, "call(tensors, states) -> tensors: with gradients and other modes."},
   {"text", text, METH_NOARGS, "The graph as text."},
-  {"stablehlo", stablehlo, METH_VARARGS, "stablehlo(constants, donate): it as StableHLO text."},
+  {"stablehlo", stablehlo, METH_VARARGS, "stablehlo(constants, donate, axes, shardings): it as StableHLO text."},
   {"onnx", cnpy_graph_onnx, METH_VARARGS, "onnx(path, opset, inputs, outputs, external, no_weights, weights_as_inputs, "
                                           "writes, folding, doc): it as an ONNX model; bytes where path is None."},
   {"save", save, METH_O, "Writes it and its states as a file."},
