@@ -43,6 +43,7 @@ static const struct {
   {"stablehlo values", "frexp", "XLA takes numbers that are subnormal for 0", "1e-40"},
   {"stablehlo values", "var_mean", "a sum that overflows on the way in one order alone", "!"},
   {"stablehlo values", "std_mean", "a sum that overflows on the way in one order alone", "!"},
+  {"stablehlo values", "linalg_eigvalsh", "of equal eigenvalues the vectors are any of their space", "=1)"},
   {"stablehlo values", "searchsorted", "what is not sorted", "nan,2,3}"},
   {"stablehlo", "as_strided", "it reaches elements that its input does not show", ".s"},
   {"onnx", "cast", "a type of opset 24", "f8e8m0"},

@@ -1,4 +1,4 @@
-/* loop.c: loops of a fixed number of steps, and rows of what they go over. See rows.h. */
+/* loop.c: loops, and rows of what they go over. See rows.h. */
 #include <string.h>
 
 #include "rows.h"
@@ -58,7 +58,7 @@ void cni_hlo_close(cni_hlo *h, const char *attrs, int nout, const cni_hval *out,
   cn_text_put(&h->t, ")\n");
 }
 
-void cni_hlo_loop(cni_hlo *h, int64_t count, int n, cni_hval *carried, cni_hbody body, void *payload)
+void cni_hlo_while(cni_hlo *h, cni_hgoes goes_on, int n, cni_hval *carried, cni_hbody body, void *payload)
 {
   cni_hval out[CNI_HLO_CARRIED + 1], in[CNI_HLO_CARRIED + 1], now[CNI_HLO_CARRIED + 1];
   if (h->failed) return;
@@ -67,7 +67,7 @@ void cni_hlo_loop(cni_hlo *h, int64_t count, int n, cni_hval *carried, cni_hbody
   memcpy(out, in, sizeof out);
   cni_hlo_open(h, "while", n + 1, out, n + 1, in);
   cni_hlo_block(h, n + 1, in, now);
-  cni_hval go = cni_hlo_compare(h, "LT", now[0], cni_hlo_int(count));
+  cni_hval go = goes_on(h, now[0], now + 1, payload);
   cni_hlo_return(h, 1, &go);
   cn_text_put(&h->t, "  }, {\n");
   cni_hlo_block(h, n + 1, in, now);
@@ -76,6 +76,30 @@ void cni_hlo_loop(cni_hlo *h, int64_t count, int n, cni_hval *carried, cni_hbody
   cni_hlo_return(h, n + 1, now);
   cni_hlo_close(h, "", n + 1, out, n + 1, in);
   memcpy(carried, out + 1, (size_t)n * sizeof *out);
+}
+
+typedef struct counting {
+  int64_t count;
+  cni_hbody body;
+  void *payload;
+} counting;
+
+static cni_hval below(cni_hlo *h, cni_hval step, const cni_hval *carried, void *payload)
+{
+  (void)carried;
+  return cni_hlo_compare(h, "LT", step, cni_hlo_int(((counting *)payload)->count));
+}
+
+static void counted(cni_hlo *h, cni_hval step, cni_hval *carried, void *payload)
+{
+  const counting *c = payload;
+  c->body(h, step, carried, c->payload);
+}
+
+void cni_hlo_loop(cni_hlo *h, int64_t count, int n, cni_hval *carried, cni_hbody body, void *payload)
+{
+  counting c = {count, body, payload};
+  cni_hlo_while(h, below, n, carried, counted, &c);
 }
 
 /* x and where its slice i of dim begins, as operands. */

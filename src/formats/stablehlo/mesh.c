@@ -1,8 +1,8 @@
 /* mesh.c: the row of shard, and splits in the words of XLA's partitioner (mhlo.sharding). See row.h and cairn/mesh.h.
  *
  * A sharding is a list of devices as an array: first a dim for each dim of the tensor, as many as the dim has parts,
- * then one for what is the same everywhere. The list is that of the mesh with its axes in another order, which has a short
- * form: [shape]<=[sizes of axes]T(order of axes). Invariant: no mention of a mesh where there is none. */
+ * then one for what is the same everywhere. The list is that of the mesh with its axes in another order, which has a
+ * short form: [shape]<=[sizes of axes]T(order of axes). Invariant: no mention of a mesh where there is none. */
 #include <cairn/ext/stablehlo.h>
 #include <cairn/mesh.h>
 #include <stdio.h>

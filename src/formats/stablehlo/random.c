@@ -216,8 +216,59 @@ static void multinomial(cni_hcall *c)
   *out = replace || h->failed ? chosen[0] : cni_hlo_concat(h, (int)samples, chosen, n - 1);
 }
 
+/* ---- counts of events ---- */
+
+enum { UP, DOWN, P_UP, P_DOWN, LEFT, COUNT, DONE, POISSON }; /* all but the last: carried */
+
+static cni_hval some_left(cni_hlo *h, cni_hval step, const cni_hval *carried, void *payload)
+{
+  (void)step, (void)payload;
+  cni_hval left = cni_hlo_unary(h, "not", carried[DONE]);
+  return cni_hlo_reduce(h, "or", left, left.ndim ? (1u << left.ndim) - 1 : 0);
+}
+
+/* Chances are laid side by side from the likeliest outwards, up and down in turns, until they cover what was drawn. */
+static void outwards(cni_hlo *h, cni_hval step, cni_hval *v, void *payload)
+{
+  cni_hval rate = *(cni_hval *)payload;
+  (void)step;
+  v[UP] = CNI_HLO_EXPR(h, "a + 1", CN_F64, v[UP]);
+  v[P_UP] = CNI_HLO_EXPR(h, "a * (b / c)", CN_F64, v[P_UP], rate, v[UP]);
+  cni_hval left = CNI_HLO_EXPR(h, "a - b", CN_F64, v[LEFT], v[P_UP]);
+  cni_hval falls = cni_hlo_compare(h, "GT", v[DOWN], cni_hlo_num(0));
+  cni_hval p_down = CNI_HLO_EXPR(h, "a * (b / c)", CN_F64, v[P_DOWN], v[DOWN], rate);
+  cni_hval down = CNI_HLO_EXPR(h, "a - 1", CN_F64, v[DOWN]), after = CNI_HLO_EXPR(h, "a - b", CN_F64, left, p_down);
+  after = cni_hlo_select(h, falls, after, left);
+  cni_hval same = CNI_HLO_EXPR(h, "a == b", CN_F64, after, v[LEFT]);
+  cni_hval count = CNI_HLO_EXPR(h, "a < 0 ? c : b < 0 ? d : floor(e)", CN_F64, left, after, v[UP], down, rate);
+  cni_hval ends = CNI_HLO_EXPR(h, "(a < 0) | (b < 0) | c", CN_F64, left, after, same);
+  v[COUNT] = cni_hlo_select(h, cni_hlo_unary(h, "not", v[DONE]), count, v[COUNT]);
+  v[DONE] = cni_hlo_binary(h, "or", v[DONE], ends);
+  v[P_DOWN] = cni_hlo_select(h, falls, p_down, v[P_DOWN]);
+  v[DOWN] = cni_hlo_select(h, falls, down, v[DOWN]);
+  v[LEFT] = after;
+}
+
+static void poisson(cni_hcall *c)
+{
+  cni_hlo *h = c->h;
+  cni_hval given = cni_hlo_cast(h, c->in[0], CN_F64), *out = &c->out[0], v[POISSON];
+  cni_hval u = of_call(c, UNIT_F64, 0, out), z = of_call(c, NORMAL_F64, 0, out);
+  cni_hval rate = CNI_HLO_EXPR(h, "(a > 0) & (a < 1e8) ? a : 1", CN_F64, given);
+  v[UP] = v[DOWN] = cni_hlo_unary(h, "floor", rate);
+  v[P_UP] = v[P_DOWN] = CNI_HLO_EXPR(h, "exp(a * log(b) - b - lgamma(a + 1))", CN_F64, v[UP], rate);
+  v[LEFT] = CNI_HLO_EXPR(h, "a - b", CN_F64, u, v[P_UP]);
+  v[COUNT] = v[UP];
+  v[DONE] = CNI_HLO_EXPR(h, "(a < 0) | !((b > 0) & (b < 1e8))", CN_F64, v[LEFT], given);
+  cni_hlo_while(h, some_left, POISSON, v, outwards, &rate);
+  const char *text = "a >= 1e8 ? floor(a + sqrt(a) * b + 0.5) : a > 0 ? c : a";
+  cni_hval count = CNI_HLO_EXPR(h, text, CN_F64, given, z, v[COUNT]);
+  *out = cni_hlo_cast(h, count, out->dtype);
+}
+
 const cni_hrow cni_hlo_random_rows[] = {
     {"rand", floats, NULL},        {"rand_like", floats, NULL},   {"randn", floats, "normal"},
     {"randn_like", floats, "normal"}, {"randint", randint, NULL}, {"randperm", randperm, NULL},
     {"bernoulli", bernoulli, NULL}, {"native_dropout", native_dropout, NULL}, {"reserve_draws", reserve, NULL},
-    {"dropped_ones", dropped_ones, NULL}, {"multinomial", multinomial, NULL}, {NULL, NULL, NULL}};
+    {"dropped_ones", dropped_ones, NULL}, {"multinomial", multinomial, NULL},
+    {"poisson", poisson, NULL}, {NULL, NULL, NULL}};

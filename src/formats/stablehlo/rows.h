@@ -20,6 +20,9 @@ enum { CNI_HLO_CARRIED = 32 };
  * types. step: int32. */
 typedef void (*cni_hbody)(cni_hlo *h, cni_hval step, cni_hval *carried, void *payload);
 void cni_hlo_loop(cni_hlo *h, int64_t count, int n, cni_hval *carried, cni_hbody body, void *payload);
+/* The same for as long as `goes_on` gives a bool without dims that is true; the step counts as well. */
+typedef cni_hval (*cni_hgoes)(cni_hlo *h, cni_hval step, const cni_hval *carried, void *payload);
+void cni_hlo_while(cni_hlo *h, cni_hgoes goes_on, int n, cni_hval *carried, cni_hbody body, void *payload);
 /* An operation with regions: open gives its results, whose types are in out, their ids; then for each region a block,
  * what it computes and return, with "  }, {\n" between two of them; close. */
 void cni_hlo_open(cni_hlo *h, const char *op, int nout, cni_hval *out, int nin, const cni_hval *in);
