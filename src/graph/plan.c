@@ -397,8 +397,8 @@ static int plan_nodes(cni_plan *p, const cn_graph *g, cn_tensor *const *inputs, 
   }
   if (!status) status = check_finals(p, g);
   if (!status) status = cni_draw_offsets(p->draws, g, sizes);
-  if (!status) status = plan_nested(p, g);
   if (!status) status = cni_plan_whole(p, g);
+  if (!status && !p->executable) status = plan_nested(p, g);
   if (!status && !p->executable) {
     alias_copies(p, g);
     status = cni_plan_pieces(p, g);

@@ -62,13 +62,33 @@ static int find_wanted(cni_plan *p, const cn_graph *g)
   return CN_OK;
 }
 
+static bool all_there(const cn_graph *g, cn_device device);
+
+/* No node needs the host, and what nodes hold is on the device, which takes such. */
+static bool nodes_there(const cn_graph *g, cn_device device)
+{
+  for (size_t i = 0; i < g->nnodes; i++) {
+    const cni_gnode *n = &g->nodes[i];
+    if (n->host || (n->nsubs && !cni_device_can(device, CN_CAN_CONTROL))) return false;
+    for (int k = 0; k < n->nsubs; k++)
+      if (!all_there(n->subs[k], device)) return false;
+  }
+  return true;
+}
+
+/* A graph inside of another. */
+static bool all_there(const cn_graph *g, cn_device device)
+{
+  for (size_t i = 0; i < g->nvalues; i++)
+    if (!is_number(&g->values[i]) && g->values[i].device != device) return false;
+  return !g->exprs.n && nodes_there(g, device);
+}
+
 /* The device that a graph may be given to; 0: none. */
 static cn_device taker(const cn_graph *g, bool *mixed)
 {
   cn_device device = g->exprs.n || !g->nnodes ? 0 : only_device(g, mixed);
-  for (size_t i = 0; i < g->nnodes; i++) /* these graphs go node by node; what nodes hold may be taken whole */
-    if (g->nodes[i].nsubs || g->nodes[i].host) device = 0;
-  return device == CN_CPU ? 0 : device;
+  return device == CN_CPU || !device || !nodes_there(g, device) ? 0 : device;
 }
 
 bool cni_may_be_whole(const cn_graph *g)

@@ -341,6 +341,49 @@ static int run_cached(const char *how)
 }
 
 /* Nothing is left behind: the last test. */
+/* Two devices as one: a tensor goes to each in part or whole, and is brought together again. */
+static void meshes(void **state)
+{
+  (void)state;
+  need_device();
+  cn_scope *s = cn_scope_begin();
+  const cn_mesh mesh = {1, {{"data", 2}}}, other = {1, {{"rows", 2}}};
+  const cn_device devices[2] = {there, cn_device_find("pjrt:1")}, twice[2] = {there, there}, host[2] = {there, CN_CPU};
+  cn_device all = cn_mesh_device(&mesh, devices, 2);
+  cn_mesh same;
+  fine();
+  assert_int_equal(cn_mesh_device(&mesh, devices, 2), all);
+  assert_int_not_equal(cn_mesh_device(&other, devices, 2), all);
+  assert_true(cn_mesh_of(&same, all));
+  assert_string_equal(same.axes[0].name, "data");
+  assert_false(cn_mesh_of(NULL, there));
+  assert_int_equal(cn_device_count("pjrt"), 2);
+  cn_tensor *x = cn_randn(CN_SHAPE(4, 2)), *y = cn_to_device(x, all);
+  const char *const splits[] = {"data", "*, data", ""};
+  for (int i = 0; i < 3; i++) {
+    cn_tensor *part = cn_shard(y, splits[i]);
+    char *text = cn_sharding(part);
+    fine();
+    assert_string_equal(text, splits[i]);
+    close_to(splits[i], x, part, 0);
+    cn_string_free(text);
+  }
+  cn_shard(y, "model");
+  expect_error(CN_ERR_VALUE, "no axis 'model'; it has data");
+  cn_shard(cn_to_device(cn_randn(CN_SHAPE(3)), all), "data");
+  expect_error(CN_ERR_SHAPE, "dim 0 of size 3 cannot be split in 2");
+  cn_mesh_device(&mesh, devices, 1);
+  expect_error(CN_ERR_VALUE, "2 places, and there are 1 devices");
+  cn_mesh_device(&mesh, twice, 2);
+  expect_error(CN_ERR_DEVICE, "there twice");
+  cn_mesh_device(&mesh, host, 2);
+  expect_error(CN_ERR_DEVICE, "two kinds");
+  assert_null(cn_sharding(x));
+  expect_error(CN_ERR_DEVICE, "on no mesh");
+  cn_scope_end(s);
+  fine();
+}
+
 static void nothing_is_left(void **state)
 {
   (void)state;
@@ -377,6 +420,7 @@ int main(int argc, char **argv)
       cmocka_unit_test(states_are_given_away),
       cmocka_unit_test(states_of_the_host),
       cmocka_unit_test(programs_on_disk),
+      cmocka_unit_test(meshes),
       cmocka_unit_test(nothing_is_left),
   };
   return cmocka_run_group_tests(tests, find_device, NULL);

@@ -89,7 +89,10 @@ enum cn_capability {
   CN_CAN_INPLACE = 1 << 1, /* a kernel may write a result over an input; without it results are copied there */
   /* Whole graphs: tensors in host memory, rates and step counts, may be among inputs and states, and their nodes among
    * the graph's. graph_launch has taken what is there when it returns. */
-  CN_CAN_HOST_STATES = 1 << 2
+  CN_CAN_HOST_STATES = 1 << 2,
+  /* ... and nodes may hold graphs: branches and loops (ext/graph.h), whose values are on the device, too. Without it a
+   * graph that has such goes node by node. */
+  CN_CAN_CONTROL = 1 << 3
 };
 
 /* A graph for a device that takes it whole: everything is there during the call only. Its values are on the device, but

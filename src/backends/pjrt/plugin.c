@@ -35,7 +35,7 @@ const cn_backend *cn_plugin_init(const cn_host *services)
   static const cn_backend backend = {
       .size = sizeof backend,
       .abi = CN_BACKEND_ABI,
-      .can = CN_CAN_HOST_STATES,
+      .can = CN_CAN_HOST_STATES | CN_CAN_CONTROL,
       .name = "pjrt",
       .device_count = cni_pjrt_device_count,
       .device_info = cni_pjrt_device_info,

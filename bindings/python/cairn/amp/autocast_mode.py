@@ -1,7 +1,7 @@
 """autocast: ops inside compute in a smaller type where that is safe; a context manager and a decorator.
 
-The CPU and the other devices are switched apart, in each thread; a device that is not there leaves autocast off, as in
-torch. What casts are kept (of parameters, while a region lasts) is the library's affair.
+The CPU and the other devices, which are one here, are switched apart, in each thread; without CUDA "cuda" leaves autocast
+off, as in torch. What casts are kept (of parameters, while a region lasts) is the library's affair.
 """
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ class _Here(threading.local):
     """The types to be used by default in this thread, and the older setting of casts that are kept."""
 
     def __init__(self) -> None:
-        self.types: dict[str, _C.dtype] = {"cpu": _C.bfloat16, "cuda": _C.float16}
+        self.types: dict[str, _C.dtype] = {"cpu": _C.bfloat16, "cuda": _C.float16, "pjrt": _C.bfloat16,
+                                           "tpu": _C.bfloat16}
         self.cache = True
 
 
@@ -38,7 +39,7 @@ def is_autocast_available(device_type: str) -> bool:
     """Can autocast be used for devices of this type?"""
     if not isinstance(device_type, str):
         raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
-    return device_type in ("cpu", "cuda")
+    return device_type in _here.types
 
 
 def _known(device_type: str) -> str:
