@@ -18,7 +18,7 @@ list(APPEND CAIRN_SOURCES ${found})
 
 # The code generator pastes the maths that the CPU kernels include into what it writes.
 set(CAIRN_EMBEDDED codegen/device.cuh base/convert.h base/maths.h base/maths_f64.h base/maths_f32.h base/maths_gamma.h
-  base/maths_special.h base/maths_zeta.h ops/pointwise_fn.h
+  base/maths_special.h base/maths_zeta.h base/maths_bessel.h base/maths_polynomial.h ops/pointwise_fn.h
   backends/cpu/pointwise/avx512/exp16.h)
 set(embedded_paths ${CAIRN_EMBEDDED})
 list(TRANSFORM embedded_paths PREPEND ${PROJECT_SOURCE_DIR}/src/)

@@ -240,6 +240,9 @@
   cn_diagflat_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_diagflat_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_diagonal(...) \
   cn_diagonal_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_diagonal_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_diagonal_copy(...) \
+  cn_diagonal_copy_with(CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_diagonal_copy_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_diagonal_scatter(input, ...) \
   cn_diagonal_scatter_with(input, CN_HEAD(__VA_ARGS__, ), \
       CN_OPTS(cn_diagonal_scatter_opts, CN_TAIL(__VA_ARGS__, )))
@@ -346,6 +349,8 @@
   cn_hardtanh_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_hardtanh_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_hardtanh_(...) \
   cn_hardtanh_inplace_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_hardtanh_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_hash_tensor(...) \
+  cn_hash_tensor_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_hash_tensor_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_hinge_embedding_loss(input, ...) \
   cn_hinge_embedding_loss_with(input, CN_HEAD(__VA_ARGS__, ), \
       CN_OPTS(cn_hinge_embedding_loss_opts, CN_TAIL(__VA_ARGS__, )))
@@ -431,6 +436,15 @@
 #define cn_linalg_inv_ex(inverse, info, ...) \
   cn_linalg_inv_ex_with(inverse, info, CN_HEAD(__VA_ARGS__, ), \
       CN_OPTS(cn_linalg_inv_ex_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_linalg_ldl_factor(LD, pivots, ...) \
+  cn_linalg_ldl_factor_with(LD, pivots, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_linalg_ldl_factor_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_linalg_ldl_factor_ex(LD, pivots, info, ...) \
+  cn_linalg_ldl_factor_ex_with(LD, pivots, info, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_linalg_ldl_factor_ex_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_linalg_ldl_solve(LD, pivots, ...) \
+  cn_linalg_ldl_solve_with(LD, pivots, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_linalg_ldl_solve_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_linalg_lstsq(solution, residuals, rank, singular_values, A, ...) \
   cn_linalg_lstsq_with(solution, residuals, rank, singular_values, A, CN_HEAD(__VA_ARGS__, ), \
       CN_OPTS(cn_linalg_lstsq_opts, CN_TAIL(__VA_ARGS__, )))
@@ -621,6 +635,8 @@
   cn_ones_with(CN_HEAD2(__VA_ARGS__, ), CN_OPTS(cn_ones_opts, CN_TAIL2(__VA_ARGS__, )))
 #define cn_ones_like(...) \
   cn_ones_like_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_ones_like_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_ormqr(input, tau, ...) \
+  cn_ormqr_with(input, tau, CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_ormqr_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_pad(...) \
   cn_pad_with(CN_HEAD3(__VA_ARGS__, ), CN_OPTS(cn_pad_opts, CN_TAIL3(__VA_ARGS__, )))
 #define cn_pairwise_distance(x1, ...) \
@@ -679,6 +695,9 @@
   cn_rrelu_inplace_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_rrelu_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_rsub(input, ...) \
   cn_rsub_with(input, CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_rsub_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_safe_softmax(input, ...) \
+  cn_safe_softmax_with(input, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_safe_softmax_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_scaled_dot_product_attention(query, key, ...) \
   cn_scaled_dot_product_attention_with(query, key, CN_HEAD(__VA_ARGS__, ), \
       CN_OPTS(cn_scaled_dot_product_attention_opts, CN_TAIL(__VA_ARGS__, )))
@@ -694,9 +713,15 @@
 #define cn_searchsorted(sorted_sequence, input, ...) \
   cn_searchsorted_with(sorted_sequence, input, CN_HEAD(__VA_ARGS__, ), \
       CN_OPTS(cn_searchsorted_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_segment_reduce(data, reduce, lengths, indices, ...) \
+  cn_segment_reduce_with(data, reduce, lengths, indices, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_segment_reduce_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_slice(input, dim, start, ...) \
   cn_slice_with(input, dim, start, CN_HEAD(__VA_ARGS__, ), \
       CN_OPTS(cn_slice_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_slice_copy(input, start, ...) \
+  cn_slice_copy_with(input, start, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_slice_copy_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_slice_scatter(input, src, start, ...) \
   cn_slice_scatter_with(input, src, start, CN_HEAD(__VA_ARGS__, ), \
       CN_OPTS(cn_slice_scatter_opts, CN_TAIL(__VA_ARGS__, )))
@@ -725,8 +750,13 @@
 #define cn_split_with_sizes(...) \
   cn_split_with_sizes_with(CN_HEAD5(__VA_ARGS__, ), \
       CN_OPTS(cn_split_with_sizes_opts, CN_TAIL5(__VA_ARGS__, )))
+#define cn_split_with_sizes_copy(...) \
+  cn_split_with_sizes_copy_with(CN_HEAD5(__VA_ARGS__, ), \
+      CN_OPTS(cn_split_with_sizes_copy_opts, CN_TAIL5(__VA_ARGS__, )))
 #define cn_squeeze(...) \
   cn_squeeze_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_squeeze_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_squeeze_copy(...) \
+  cn_squeeze_copy_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_squeeze_copy_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_stack(...) \
   cn_stack_with(CN_HEAD2(__VA_ARGS__, ), CN_OPTS(cn_stack_opts, CN_TAIL2(__VA_ARGS__, )))
 #define cn_std(...) \
@@ -776,6 +806,9 @@
 #define cn_unbind(out, capacity, ...) \
   cn_unbind_with(out, capacity, CN_HEAD(__VA_ARGS__, ), \
       CN_OPTS(cn_unbind_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_unbind_copy(out, capacity, ...) \
+  cn_unbind_copy_with(out, capacity, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_unbind_copy_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_uniform(...) \
   cn_uniform_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_uniform_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_uniform_(...) \
@@ -786,6 +819,9 @@
 #define cn_unique_consecutive(output, inverse_indices, counts, input, ...) \
   cn_unique_consecutive_with(output, inverse_indices, counts, input, CN_HEAD(__VA_ARGS__, ), \
       CN_OPTS(cn_unique_consecutive_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_upsample_bilinear2d_aa(...) \
+  cn_upsample_bilinear2d_aa_with(CN_HEAD4(__VA_ARGS__, ), \
+      CN_OPTS(cn_upsample_bilinear2d_aa_opts, CN_TAIL4(__VA_ARGS__, )))
 #define cn_vander(x, ...) \
   cn_vander_with(x, CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_vander_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_var(...) \

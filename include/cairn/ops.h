@@ -181,6 +181,9 @@ typedef struct cn_affine_grid_opts {
 CN_API cn_tensor *cn_affine_grid_with(cn_tensor *theta, const int64_t *size, size_t nsize,
                                       const cn_affine_grid_opts *opts);
 
+/* A row-major copy. */
+CN_API cn_tensor *cn_alias_copy(cn_tensor *input);
+
 typedef struct cn_all_opts {
   size_t size;
   const struct cn_guard *guard;
@@ -298,6 +301,11 @@ CN_API cn_tensor *cn_argwhere(cn_tensor *input);
  * storage_offset may be CN_NONE. */
 CN_API cn_tensor *cn_as_strided(cn_tensor *input, const int64_t *size, size_t nsize,
                                 const int64_t *stride, size_t nstride, int64_t storage_offset);
+
+/* as_strided, copied.
+ * storage_offset may be CN_NONE. */
+CN_API cn_tensor *cn_as_strided_copy(cn_tensor *input, const int64_t *size, size_t nsize,
+                                     const int64_t *stride, size_t nstride, int64_t storage_offset);
 
 /* A copy of input in which the elements that as_strided would show are src.
  * storage_offset may be CN_NONE. */
@@ -629,6 +637,11 @@ typedef struct cn_chunk_opts {
  * Returns the number of results, or a negative cn_status. */
 CN_API int cn_chunk_with(cn_tensor **out, size_t capacity, cn_tensor *input, int64_t chunks,
                          const cn_chunk_opts *opts);
+
+/* Each tensor cut into num_chunks along dim, with zeros at the end where they do not fit, and
+ * the chunks of each number laid flat behind one another. */
+CN_API cn_tensor *cn_chunk_cat(cn_tensor *const *tensors, size_t ntensors, int64_t dim,
+                               int64_t num_chunks);
 
 /* input cut to [min, max]; either bound may be absent.
  * min and max may be NULL. */
@@ -985,6 +998,9 @@ CN_API cn_tensor *cn_det(cn_tensor *input);
 /* The same memory without history: gradients stop here. */
 CN_API cn_tensor *cn_detach(cn_tensor *input);
 
+/* detach, copied: gradients stop here. */
+CN_API cn_tensor *cn_detach_copy(cn_tensor *input);
+
 typedef struct cn_diag_opts {
   size_t size;
   const struct cn_guard *guard;
@@ -1021,6 +1037,16 @@ typedef struct cn_diagonal_opts {
 } cn_diagonal_opts;
 /* The diagonal of two dimensions as a new last dimension. */
 CN_API cn_tensor *cn_diagonal_with(cn_tensor *input, const cn_diagonal_opts *opts);
+
+typedef struct cn_diagonal_copy_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  int64_t offset; /* int, default 0 */
+  int64_t dim1; /* int, default 0 */
+  int64_t dim2; /* int, default 1; CN_ZERO for 0 */
+} cn_diagonal_copy_opts;
+/* diagonal, copied. */
+CN_API cn_tensor *cn_diagonal_copy_with(cn_tensor *input, const cn_diagonal_copy_opts *opts);
 
 typedef struct cn_diagonal_scatter_opts {
   size_t size;
@@ -1239,6 +1265,9 @@ CN_API cn_tensor *cn_expand(cn_tensor *input, const int64_t *size, size_t nsize)
 
 /* input expanded to other's shape without copying. */
 CN_API cn_tensor *cn_expand_as(cn_tensor *input, cn_tensor *other);
+
+/* expand, copied: the elements are repeated in memory. */
+CN_API cn_tensor *cn_expand_copy(cn_tensor *input, const int64_t *size, size_t nsize);
 
 /* exp(x) - 1, exact for small x. */
 CN_API cn_tensor *cn_expm1(cn_tensor *input);
@@ -1491,6 +1520,12 @@ CN_API cn_tensor *cn_geometric(cn_tensor *input, double p);
 /* The same, written into input, which is returned. */
 CN_API cn_tensor *cn_geometric_(cn_tensor *input, double p);
 
+/* A QR decomposition as LAPACK keeps it: R, and below it the vectors of the reflections whose
+ * product is Q, with their factors tau. See linalg_householder_product and ormqr. Has no
+ * gradient.
+ * Results that are not wanted may be NULL. */
+CN_API int cn_geqrf(cn_tensor **a, cn_tensor **tau, cn_tensor *input);
+
 typedef struct cn_glu_opts {
   size_t size;
   const struct cn_guard *guard;
@@ -1538,6 +1573,18 @@ typedef struct cn_grid_sample_opts {
  * centres of the outer elements, not their outer edges. */
 CN_API cn_tensor *cn_grid_sample_with(cn_tensor *input, cn_tensor *grid,
                                       const cn_grid_sample_opts *opts);
+
+/* grid_sample with its modes as numbers: bilinear, nearest, bicubic; zeros, border, reflection. */
+CN_API cn_tensor *cn_grid_sampler(cn_tensor *input, cn_tensor *grid, int64_t interpolation_mode,
+                                  int64_t padding_mode, bool align_corners);
+
+/* grid_sampler of images. */
+CN_API cn_tensor *cn_grid_sampler_2d(cn_tensor *input, cn_tensor *grid, int64_t interpolation_mode,
+                                     int64_t padding_mode, bool align_corners);
+
+/* grid_sampler of volumes. */
+CN_API cn_tensor *cn_grid_sampler_3d(cn_tensor *input, cn_tensor *grid, int64_t interpolation_mode,
+                                     int64_t padding_mode, bool align_corners);
 
 typedef struct cn_group_norm_opts {
   size_t size;
@@ -1645,6 +1692,17 @@ typedef struct cn_hardtanh_opts {
 CN_API cn_tensor *cn_hardtanh_with(cn_tensor *input, const cn_hardtanh_opts *opts);
 /* The same, written into input, which is returned. */
 CN_API cn_tensor *cn_hardtanh_inplace_with(cn_tensor *input, const cn_hardtanh_opts *opts);
+
+typedef struct cn_hash_tensor_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  cn_ints dim; /* int[]?, default None */
+  bool keepdim; /* bool, default False */
+  int64_t mode; /* int, default 0 */
+} cn_hash_tensor_opts;
+/* The exclusive or of all elements' bits, or along dimensions, as uint64: those of floats as
+ * float64, of others as int64. */
+CN_API cn_tensor *cn_hash_tensor_with(cn_tensor *input, const cn_hash_tensor_opts *opts);
 
 /* 0 where input is negative or NaN, values where it is 0, else 1; both of one type. */
 CN_API cn_tensor *cn_heaviside(cn_tensor *input, cn_tensor *values);
@@ -2078,6 +2136,10 @@ typedef struct cn_linalg_eigvalsh_opts {
 /* The eigenvalues of a symmetric matrix, rising; only the triangle UPLO is read. */
 CN_API cn_tensor *cn_linalg_eigvalsh_with(cn_tensor *A, const cn_linalg_eigvalsh_opts *opts);
 
+/* The first n columns of the product of reflections I - tau v v^T: v are the columns of input
+ * (*, m, n) below the diagonal, with 1 on it; tau is (*, k), k <= n <= m. */
+CN_API cn_tensor *cn_linalg_householder_product(cn_tensor *input, cn_tensor *tau);
+
 /* Inverse of a square matrix or a batch of them. A singular one is an error. */
 CN_API cn_tensor *cn_linalg_inv(cn_tensor *A);
 
@@ -2091,6 +2153,39 @@ typedef struct cn_linalg_inv_ex_opts {
  * Results that are not wanted may be NULL. */
 CN_API int cn_linalg_inv_ex_with(cn_tensor **inverse, cn_tensor **info, cn_tensor *A,
                                  const cn_linalg_inv_ex_opts *opts);
+
+typedef struct cn_linalg_ldl_factor_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  bool hermitian; /* bool, default False */
+} cn_linalg_ldl_factor_opts;
+/* linalg_ldl_factor_ex with an error for a singular matrix.
+ * Results that are not wanted may be NULL. */
+CN_API int cn_linalg_ldl_factor_with(cn_tensor **LD, cn_tensor **pivots, cn_tensor *A,
+                                     const cn_linalg_ldl_factor_opts *opts);
+
+typedef struct cn_linalg_ldl_factor_ex_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  bool hermitian; /* bool, default False */
+  bool check_errors; /* bool, default False */
+} cn_linalg_ldl_factor_ex_opts;
+/* A symmetric matrix as P L D L^T P^T by Bunch and Kaufman's pivots: D, of blocks of 1 or 2, on
+ * the diagonal of LD, L below it, zeros above. pivots: the row that each changed places with,
+ * from 1, twice and negative for a block of 2. info: the place of the first zero in D, else 0.
+ * hermitian means nothing for real matrices.
+ * Results that are not wanted may be NULL. */
+CN_API int cn_linalg_ldl_factor_ex_with(cn_tensor **LD, cn_tensor **pivots, cn_tensor **info,
+                                        cn_tensor *A, const cn_linalg_ldl_factor_ex_opts *opts);
+
+typedef struct cn_linalg_ldl_solve_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  bool hermitian; /* bool, default False */
+} cn_linalg_ldl_solve_opts;
+/* X of A X = B, with A as linalg_ldl_factor gives it. Batches broadcast. */
+CN_API cn_tensor *cn_linalg_ldl_solve_with(cn_tensor *LD, cn_tensor *pivots, cn_tensor *B,
+                                           const cn_linalg_ldl_solve_opts *opts);
 
 typedef struct cn_linalg_lstsq_opts {
   size_t size;
@@ -2203,6 +2298,10 @@ typedef struct cn_linalg_matrix_rank_tol_opts {
 CN_API cn_tensor *cn_linalg_matrix_rank_tol_with(cn_tensor *A, cn_tensor *tol,
                                                  const cn_linalg_matrix_rank_tol_opts *opts);
 
+/* The symmetric X with X X = A, of a symmetric matrix without negative eigenvalues, or a batch;
+ * those that are negative count as 0. */
+CN_API cn_tensor *cn_linalg_matrix_sqrth(cn_tensor *A);
+
 /* Product of a chain of matrices in the cheapest order; the first and last may be vectors. */
 CN_API cn_tensor *cn_linalg_multi_dot(cn_tensor *const *tensors, size_t ntensors);
 
@@ -2247,6 +2346,11 @@ typedef struct cn_linalg_pinv_rcond_opts {
 /* Pseudo-inverse with a relative tolerance. */
 CN_API cn_tensor *cn_linalg_pinv_rcond_with(cn_tensor *A, cn_tensor *rcond,
                                             const cn_linalg_pinv_rcond_opts *opts);
+
+/* A = U H of matrices (*, m, n), m >= n: orthonormal columns and a symmetric matrix without
+ * negative eigenvalues.
+ * Results that are not wanted may be NULL. */
+CN_API int cn_linalg_polar(cn_tensor **U, cn_tensor **H, cn_tensor *A);
 
 typedef struct cn_linalg_qr_opts {
   size_t size;
@@ -2682,6 +2786,16 @@ CN_API int cn_max_pool2d_with_indices_with(cn_tensor **output, cn_tensor **indic
                                            size_t nkernel_size,
                                            const cn_max_pool2d_with_indices_opts *opts);
 
+/* The gradient of max_pool2d_with_indices: grad_output added up at the indices. The lists are
+ * two numbers each, or one for both; of stride none stands for kernel_size. */
+CN_API cn_tensor *cn_max_pool2d_with_indices_backward(cn_tensor *grad_output, cn_tensor *input,
+                                                      const int64_t *kernel_size,
+                                                      size_t nkernel_size, const int64_t *stride,
+                                                      size_t nstride, const int64_t *padding,
+                                                      size_t npadding, const int64_t *dilation,
+                                                      size_t ndilation, bool ceil_mode,
+                                                      cn_tensor *indices);
+
 typedef struct cn_max_pool3d_opts {
   size_t size;
   const struct cn_guard *guard;
@@ -2994,6 +3108,9 @@ CN_API cn_tensor *cn_nansum_with(cn_tensor *input, const cn_nansum_opts *opts);
 /* length indices of a dimension from start on. */
 CN_API cn_tensor *cn_narrow(cn_tensor *input, int64_t dim, int64_t start, int64_t length);
 
+/* narrow, copied. */
+CN_API cn_tensor *cn_narrow_copy(cn_tensor *input, int64_t dim, int64_t start, int64_t length);
+
 /* batch_norm with the statistics it used and, in training, the batch's unbiased variance.
  * Changes nothing in place. Gradients flow through output only.
  * weight and bias and running_mean and running_var may be NULL. Results that are not wanted may
@@ -3006,6 +3123,9 @@ CN_API int cn_native_batch_norm(cn_tensor **output, cn_tensor **save_mean, cn_te
 /* Each element zero with probability p, else divided by 1 - p; mask says which were kept.
  * Results that are not wanted may be NULL. */
 CN_API int cn_native_dropout(cn_tensor **output, cn_tensor **mask, cn_tensor *input, double p);
+
+/* The gradient of a dropout that kept elements by mask and multiplied them by scale. */
+CN_API cn_tensor *cn_native_dropout_backward(cn_tensor *grad_output, cn_tensor *mask, double scale);
 
 /* layer_norm with its statistics (float32 for smaller types). Gradients flow through output
  * only.
@@ -3109,6 +3229,17 @@ typedef struct cn_ones_like_opts {
 /* A tensor of ones like input. */
 CN_API cn_tensor *cn_ones_like_with(cn_tensor *input, const cn_ones_like_opts *opts);
 
+typedef struct cn_ormqr_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  bool no_left; /* left: bool, default True; set this one for False */
+  bool transpose; /* bool, default False */
+} cn_ormqr_opts;
+/* Q other, or other Q without left, where Q is the product of the reflections in input (*, m, n)
+ * and tau, all of it, (*, m, m); transpose: Q^T. */
+CN_API cn_tensor *cn_ormqr_with(cn_tensor *input, cn_tensor *tau, cn_tensor *other,
+                                const cn_ormqr_opts *opts);
+
 /* All products of two vectors: (m) and (n) give (m, n). */
 CN_API cn_tensor *cn_outer(cn_tensor *input, cn_tensor *vec2);
 
@@ -3147,6 +3278,9 @@ CN_API cn_tensor *cn_pdist_with(cn_tensor *input, const cn_pdist_opts *opts);
 
 /* Dimensions in another order. */
 CN_API cn_tensor *cn_permute(cn_tensor *input, const int64_t *dims, size_t ndims);
+
+/* permute, copied. */
+CN_API cn_tensor *cn_permute_copy(cn_tensor *input, const int64_t *dims, size_t ndims);
 
 typedef struct cn_pinverse_opts {
   size_t size;
@@ -3472,6 +3606,15 @@ typedef struct cn_rsub_opts {
 /* other - alpha * input, broadcast. */
 CN_API cn_tensor *cn_rsub_with(cn_tensor *input, cn_tensor *other, const cn_rsub_opts *opts);
 
+typedef struct cn_safe_softmax_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  cn_dtype dtype; /* dtype?, default None */
+} cn_safe_softmax_opts;
+/* softmax, but zeros where a row is -inf all through. */
+CN_API cn_tensor *cn_safe_softmax_with(cn_tensor *input, int64_t dim,
+                                       const cn_safe_softmax_opts *opts);
+
 typedef struct cn_scaled_dot_product_attention_opts {
   size_t size;
   const struct cn_guard *guard;
@@ -3565,8 +3708,27 @@ typedef struct cn_searchsorted_opts {
 CN_API cn_tensor *cn_searchsorted_with(cn_tensor *sorted_sequence, cn_tensor *input,
                                        cn_tensor *sorter, const cn_searchsorted_opts *opts);
 
+typedef struct cn_segment_reduce_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  int64_t axis; /* int, default 0 */
+  bool unsafe; /* bool, default False */
+  double initial; /* Scalar?, default None; CN_ZERO for 0 */
+} cn_segment_reduce_opts;
+/* Runs of elements along axis reduced to one each by 'sum', 'mean', 'prod', 'max' or 'min',
+ * together with initial. Of which lengths they are, or at which offsets they begin and the last
+ * ends, is (..., n), where ... are data's sizes in front of axis. unsafe: lengths are not
+ * checked, and what lies behind them is left out.
+ * lengths and indices and offsets may be NULL. */
+CN_API cn_tensor *cn_segment_reduce_with(cn_tensor *data, const char *reduce, cn_tensor *lengths,
+                                         cn_tensor *indices, cn_tensor *offsets,
+                                         const cn_segment_reduce_opts *opts);
+
 /* One index of a dimension, which goes away. Negative indices count from the end. */
 CN_API cn_tensor *cn_select(cn_tensor *input, int64_t dim, int64_t index);
+
+/* select, copied. */
+CN_API cn_tensor *cn_select_copy(cn_tensor *input, int64_t dim, int64_t index);
 
 /* A copy of input whose index of dimension dim is src. */
 CN_API cn_tensor *cn_select_scatter(cn_tensor *input, cn_tensor *src, int64_t dim, int64_t index);
@@ -3632,6 +3794,17 @@ typedef struct cn_slice_opts {
 CN_API cn_tensor *cn_slice_with(cn_tensor *input, int64_t dim, int64_t start, int64_t end,
                                 const cn_slice_opts *opts);
 
+typedef struct cn_slice_copy_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  int64_t dim; /* int, default 0 */
+  int64_t step; /* int, default 1; CN_ZERO for 0 */
+} cn_slice_copy_opts;
+/* slice, copied.
+ * start and end may be CN_NONE. */
+CN_API cn_tensor *cn_slice_copy_with(cn_tensor *input, int64_t start, int64_t end,
+                                     const cn_slice_copy_opts *opts);
+
 typedef struct cn_slice_scatter_opts {
   size_t size;
   const struct cn_guard *guard;
@@ -3674,6 +3847,10 @@ typedef struct cn_softmax_opts {
 } cn_softmax_opts;
 /* exp(x) divided by its sum along a dimension. */
 CN_API cn_tensor *cn_softmax_with(cn_tensor *input, int64_t dim, const cn_softmax_opts *opts);
+
+/* The gradient of softmax from its result, in the type of softmax's input. */
+CN_API cn_tensor *cn_softmax_backward_data(cn_tensor *grad_output, cn_tensor *output, int64_t dim,
+                                           cn_dtype input_dtype);
 
 typedef struct cn_softmin_opts {
   size_t size;
@@ -3718,11 +3895,45 @@ typedef struct cn_sort_opts {
 CN_API int cn_sort_with(cn_tensor **values, cn_tensor **indices, cn_tensor *input,
                         const cn_sort_opts *opts);
 
+/* Airy's function Ai; NaN at infinity. It has no gradient. */
+CN_API cn_tensor *cn_special_airy_ai(cn_tensor *x);
+
+/* Bessel function of the first kind, order 0. */
+CN_API cn_tensor *cn_special_bessel_j0(cn_tensor *input);
+
+/* Bessel function of the first kind, order 1. */
+CN_API cn_tensor *cn_special_bessel_j1(cn_tensor *input);
+
+/* Bessel function of the second kind, order 0; -inf at 0, NaN below. */
+CN_API cn_tensor *cn_special_bessel_y0(cn_tensor *input);
+
+/* Bessel function of the second kind, order 1; -inf at 0, NaN below. */
+CN_API cn_tensor *cn_special_bessel_y1(cn_tensor *input);
+
+/* Chebyshev's polynomial of the first kind and degree n, cos(n acos(x)). Degrees are cut to
+ * integers; those below 0 give 0. */
+CN_API cn_tensor *cn_special_chebyshev_polynomial_t(cn_tensor *x, cn_tensor *n);
+
+/* Chebyshev's polynomial of the second kind, which begins with 1, 2 x. */
+CN_API cn_tensor *cn_special_chebyshev_polynomial_u(cn_tensor *x, cn_tensor *n);
+
+/* Chebyshev's polynomial of the third kind, which begins with 1, 2 x - 1. */
+CN_API cn_tensor *cn_special_chebyshev_polynomial_v(cn_tensor *x, cn_tensor *n);
+
+/* Chebyshev's polynomial of the fourth kind, which begins with 1, 2 x + 1. */
+CN_API cn_tensor *cn_special_chebyshev_polynomial_w(cn_tensor *x, cn_tensor *n);
+
 /* -x log(x); 0 at 0, -infinity below. */
 CN_API cn_tensor *cn_special_entr(cn_tensor *input);
 
 /* exp(x^2) erfc(x), which does not underflow. */
 CN_API cn_tensor *cn_special_erfcx(cn_tensor *input);
+
+/* Hermite's polynomial, orthogonal by the weight exp(-x^2). */
+CN_API cn_tensor *cn_special_hermite_polynomial_h(cn_tensor *x, cn_tensor *n);
+
+/* Hermite's polynomial, orthogonal by the weight exp(-x^2 / 2). */
+CN_API cn_tensor *cn_special_hermite_polynomial_he(cn_tensor *x, cn_tensor *n);
 
 /* exp(-|x|) i0(x). */
 CN_API cn_tensor *cn_special_i0e(cn_tensor *input);
@@ -3733,14 +3944,47 @@ CN_API cn_tensor *cn_special_i1(cn_tensor *input);
 /* exp(-|x|) i1(x). */
 CN_API cn_tensor *cn_special_i1e(cn_tensor *input);
 
+/* Laguerre's polynomial, orthogonal by the weight exp(-x). */
+CN_API cn_tensor *cn_special_laguerre_polynomial_l(cn_tensor *x, cn_tensor *n);
+
+/* Legendre's polynomial, orthogonal on -1 to 1. */
+CN_API cn_tensor *cn_special_legendre_polynomial_p(cn_tensor *x, cn_tensor *n);
+
 /* Logarithm of the standard normal distribution function, exact far to the left too. */
 CN_API cn_tensor *cn_special_log_ndtr(cn_tensor *input);
+
+/* Modified Bessel function of the second kind, order 0; inf at 0, NaN below. */
+CN_API cn_tensor *cn_special_modified_bessel_k0(cn_tensor *input);
+
+/* Modified Bessel function of the second kind, order 1; inf at 0, NaN below. */
+CN_API cn_tensor *cn_special_modified_bessel_k1(cn_tensor *input);
 
 /* The standard normal distribution function. */
 CN_API cn_tensor *cn_special_ndtr(cn_tensor *input);
 
 /* Inverse of the standard normal distribution function; NaN outside [0, 1]. */
 CN_API cn_tensor *cn_special_ndtri(cn_tensor *input);
+
+/* exp(x) modified_bessel_k0(x). */
+CN_API cn_tensor *cn_special_scaled_modified_bessel_k0(cn_tensor *x);
+
+/* exp(x) modified_bessel_k1(x). */
+CN_API cn_tensor *cn_special_scaled_modified_bessel_k1(cn_tensor *x);
+
+/* chebyshev_polynomial_t at 2 x - 1. */
+CN_API cn_tensor *cn_special_shifted_chebyshev_polynomial_t(cn_tensor *x, cn_tensor *n);
+
+/* chebyshev_polynomial_u at 2 x - 1. */
+CN_API cn_tensor *cn_special_shifted_chebyshev_polynomial_u(cn_tensor *x, cn_tensor *n);
+
+/* chebyshev_polynomial_v at 2 x - 1. */
+CN_API cn_tensor *cn_special_shifted_chebyshev_polynomial_v(cn_tensor *x, cn_tensor *n);
+
+/* chebyshev_polynomial_w at 2 x - 1. */
+CN_API cn_tensor *cn_special_shifted_chebyshev_polynomial_w(cn_tensor *x, cn_tensor *n);
+
+/* sin(x) / x: 1 at 0, 0 at infinity. */
+CN_API cn_tensor *cn_special_spherical_bessel_j0(cn_tensor *x);
 
 /* input * log(1 + other); 0 where input is 0, NaN where other is. */
 CN_API cn_tensor *cn_special_xlog1py(cn_tensor *input, cn_tensor *other);
@@ -3769,6 +4013,17 @@ CN_API int cn_split_with_sizes_with(cn_tensor **out, size_t capacity, cn_tensor 
                                     const int64_t *split_sizes, size_t nsplit_sizes,
                                     const cn_split_with_sizes_opts *opts);
 
+typedef struct cn_split_with_sizes_copy_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  int64_t dim; /* int, default 0 */
+} cn_split_with_sizes_copy_opts;
+/* split_with_sizes, each piece copied.
+ * Returns the number of results, or a negative cn_status. */
+CN_API int cn_split_with_sizes_copy_with(cn_tensor **out, size_t capacity, cn_tensor *input,
+                                         const int64_t *split_sizes, size_t nsplit_sizes,
+                                         const cn_split_with_sizes_copy_opts *opts);
+
 /* Square root. */
 CN_API cn_tensor *cn_sqrt(cn_tensor *input);
 /* The same, written into input, which is returned. */
@@ -3786,6 +4041,14 @@ typedef struct cn_squeeze_opts {
 } cn_squeeze_opts;
 /* Without its dimensions of size 1 (all of them, or those listed). */
 CN_API cn_tensor *cn_squeeze_with(cn_tensor *input, const cn_squeeze_opts *opts);
+
+typedef struct cn_squeeze_copy_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  cn_ints dim; /* int[]?, default None */
+} cn_squeeze_copy_opts;
+/* squeeze, copied. */
+CN_API cn_tensor *cn_squeeze_copy_with(cn_tensor *input, const cn_squeeze_copy_opts *opts);
 
 typedef struct cn_stack_opts {
   size_t size;
@@ -3852,6 +4115,9 @@ CN_API int cn_svd_with(cn_tensor **U, cn_tensor **S, cn_tensor **V, cn_tensor *i
 
 /* The transpose of a matrix; vectors and numbers stay as they are. */
 CN_API cn_tensor *cn_t(cn_tensor *input);
+
+/* t, copied. */
+CN_API cn_tensor *cn_t_copy(cn_tensor *input);
 
 /* The elements of the flattened input at these indices; negative ones count from the end. Of
  * index's shape. */
@@ -3926,6 +4192,9 @@ CN_API int cn_topk_with(cn_tensor **values, cn_tensor **indices, cn_tensor *inpu
 
 /* Two dimensions swapped. */
 CN_API cn_tensor *cn_transpose(cn_tensor *input, int64_t dim0, int64_t dim1);
+
+/* transpose, copied. */
+CN_API cn_tensor *cn_transpose_copy(cn_tensor *input, int64_t dim0, int64_t dim1);
 
 typedef struct cn_trapezoid_opts {
   size_t size;
@@ -4035,11 +4304,24 @@ typedef struct cn_unbind_opts {
 CN_API int cn_unbind_with(cn_tensor **out, size_t capacity, cn_tensor *input,
                           const cn_unbind_opts *opts);
 
+typedef struct cn_unbind_copy_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  int64_t dim; /* int, default 0 */
+} cn_unbind_copy_opts;
+/* unbind, each tensor copied.
+ * Returns the number of results, or a negative cn_status. */
+CN_API int cn_unbind_copy_with(cn_tensor **out, size_t capacity, cn_tensor *input,
+                               const cn_unbind_copy_opts *opts);
+
 /* Dimension dim split into several of these sizes; one may be -1. */
 CN_API cn_tensor *cn_unflatten(cn_tensor *input, int64_t dim, const int64_t *sizes, size_t nsizes);
 
 /* Windows of that size along a dimension, step apart, as a new last dimension. */
 CN_API cn_tensor *cn_unfold(cn_tensor *input, int64_t dimension, int64_t size, int64_t step);
+
+/* unfold, copied: windows that overlap are repeated in memory. */
+CN_API cn_tensor *cn_unfold_copy(cn_tensor *input, int64_t dimension, int64_t size, int64_t step);
 
 typedef struct cn_uniform_opts {
   size_t size;
@@ -4085,8 +4367,32 @@ CN_API int cn_unique_consecutive_with(cn_tensor **output, cn_tensor **inverse_in
 CN_API int cn_unravel_index(cn_tensor **out, size_t capacity, cn_tensor *indices,
                             const int64_t *shape, size_t nshape);
 
+/* input at the indices where mask is true, fill elsewhere: there the indices are not looked at. */
+CN_API cn_tensor *cn_unsafe_masked_index(cn_tensor *input, cn_tensor *mask,
+                                         cn_tensor *const *indices, size_t nindices, double fill);
+
+/* input with values added at the indices where mask is true. */
+CN_API cn_tensor *cn_unsafe_masked_index_put_accumulate(cn_tensor *input, cn_tensor *mask,
+                                                        cn_tensor *const *indices, size_t nindices,
+                                                        cn_tensor *values);
+
 /* With a new dimension of size 1 before dim. */
 CN_API cn_tensor *cn_unsqueeze(cn_tensor *input, int64_t dim);
+
+/* unsqueeze, copied. */
+CN_API cn_tensor *cn_unsqueeze_copy(cn_tensor *input, int64_t dim);
+
+typedef struct cn_upsample_bilinear2d_aa_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  double scales_h; /* float?, default None; CN_ZERO for 0 */
+  double scales_w; /* float?, default None; CN_ZERO for 0 */
+} cn_upsample_bilinear2d_aa_opts;
+/* interpolate of images, bilinear with antialias. A scale maps positions in place of the ratio
+ * of sizes. */
+CN_API cn_tensor *cn_upsample_bilinear2d_aa_with(cn_tensor *input, const int64_t *output_size,
+                                                 size_t noutput_size, bool align_corners,
+                                                 const cn_upsample_bilinear2d_aa_opts *opts);
 
 typedef struct cn_vander_opts {
   size_t size;
@@ -4127,6 +4433,9 @@ CN_API cn_tensor *cn_vdot(cn_tensor *input, cn_tensor *other);
 /* input under another shape, sharing its memory; one size may be -1. An error where that needs a
  * copy. */
 CN_API cn_tensor *cn_view(cn_tensor *input, const int64_t *size, size_t nsize);
+
+/* view, copied. An error, as there, where the layout does not allow the shape. */
+CN_API cn_tensor *cn_view_copy(cn_tensor *input, const int64_t *size, size_t nsize);
 
 /* The same memory read as another type. Elements of another size make the last dimension, which
  * must be dense, longer or shorter. No gradient flows. */

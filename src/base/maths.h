@@ -3,10 +3,10 @@
  * Every function is a straight line of arithmetic and selects: a loop `y[i] = cnm_expf(x[i])` becomes
  * vector code under SSE2, AVX2, AVX-512, NEON or CUDA, and gives the same result in each lane as the scalar
  * call does. CPU kernels include this file; the code generator embeds the text of the family (maths.h,
- * maths_f64.h, maths_f32.h, maths_gamma.h, maths_special.h, maths_zeta.h, in this order) in the sources it
- * writes, so eager and compiled results agree (with CNM_EMBEDDED defined first). Hence the one invariant: the
- * text is valid C99 and CUDA C alike, needs no header, no libm and no intrinsics, and reads no table where a
- * loop may run over it.
+ * maths_f64.h, maths_f32.h, maths_gamma.h, maths_special.h, maths_zeta.h, maths_bessel.h, maths_polynomial.h, in
+ * this order) in the sources it writes, so eager and compiled results agree (with CNM_EMBEDDED defined first).
+ * Hence the one invariant: the text is valid C99 and CUDA C alike, needs no header, no libm and no intrinsics,
+ * and reads no table where a loop may run over it.
  *
  * Compile callers with -fno-math-errno -fno-trapping-math -ffp-contract=off; without the first two loops
  * may stay scalar, without the last (CUDA: --fmad=false) last bits may depend on the compiler. Functions
@@ -143,6 +143,8 @@ CNM_FN float cnm_h4f(float p, float x, float a, float b, float c, float d)
 #include "maths_gamma.h"
 #include "maths_special.h"
 #include "maths_zeta.h"
+#include "maths_bessel.h"
+#include "maths_polynomial.h"
 #endif
 
 #endif

@@ -1,4 +1,4 @@
-/* Special functions of two numbers for maths.h, included by it last (see there for conventions): the zeta function of
+/* Special functions of two numbers for maths.h, included by it (see there for conventions): the zeta function of
  * Hurwitz, the polygamma functions, the incomplete gamma functions.
  *
  * These branch and loop, though never without end: the number of turns is bounded for every argument, which is the

@@ -45,6 +45,7 @@ const char *const cni_op_names[] = {
     "addr",
     "advance",
     "affine_grid",
+    "alias_copy",
     "all",
     "allclose",
     "alpha_dropout",
@@ -60,6 +61,7 @@ const char *const cni_op_names[] = {
     "argsort",
     "argwhere",
     "as_strided",
+    "as_strided_copy",
     "as_strided_from",
     "as_strided_scatter",
     "asgd_update",
@@ -124,6 +126,7 @@ const char *const cni_op_names[] = {
     "cholesky_solve",
     "choose_token",
     "chunk",
+    "chunk_cat",
     "clamp",
     "clamp_both",
     "clamp_max",
@@ -175,10 +178,12 @@ const char *const cni_op_names[] = {
     "descend",
     "det",
     "detach",
+    "detach_copy",
     "diag",
     "diag_embed",
     "diagflat",
     "diagonal",
+    "diagonal_copy",
     "diagonal_scatter",
     "diff",
     "digamma",
@@ -211,6 +216,7 @@ const char *const cni_op_names[] = {
     "exp2",
     "expand",
     "expand_as",
+    "expand_copy",
     "expm1",
     "exponential",
     "eye",
@@ -255,12 +261,16 @@ const char *const cni_op_names[] = {
     "ge",
     "gelu",
     "geometric",
+    "geqrf",
     "glu",
     "glu_terms",
     "grad_scaled",
     "gradient",
     "gradient_at",
     "grid_sample",
+    "grid_sampler",
+    "grid_sampler_2d",
+    "grid_sampler_3d",
     "group_norm",
     "grouped_mm",
     "grouped_product",
@@ -274,6 +284,7 @@ const char *const cni_op_names[] = {
     "hardsigmoid",
     "hardswish",
     "hardtanh",
+    "hash_tensor",
     "heaviside",
     "hinge_embedding_loss",
     "hinge_terms",
@@ -335,8 +346,12 @@ const char *const cni_op_names[] = {
     "linalg_diagonal",
     "linalg_eigh",
     "linalg_eigvalsh",
+    "linalg_householder_product",
     "linalg_inv",
     "linalg_inv_ex",
+    "linalg_ldl_factor",
+    "linalg_ldl_factor_ex",
+    "linalg_ldl_solve",
     "linalg_lstsq",
     "linalg_lu",
     "linalg_lu_factor",
@@ -348,11 +363,13 @@ const char *const cni_op_names[] = {
     "linalg_matrix_power",
     "linalg_matrix_rank",
     "linalg_matrix_rank_tol",
+    "linalg_matrix_sqrth",
     "linalg_multi_dot",
     "linalg_norm",
     "linalg_norm_named",
     "linalg_pinv",
     "linalg_pinv_rcond",
+    "linalg_polar",
     "linalg_qr",
     "linalg_slogdet",
     "linalg_solve",
@@ -419,6 +436,7 @@ const char *const cni_op_names[] = {
     "max_pool2d_backward",
     "max_pool2d_values",
     "max_pool2d_with_indices",
+    "max_pool2d_with_indices_backward",
     "max_pool3d",
     "max_pool3d_with_indices",
     "max_unpool1d",
@@ -457,9 +475,11 @@ const char *const cni_op_names[] = {
     "nanquantile",
     "nansum",
     "narrow",
+    "narrow_copy",
     "native_batch_norm",
     "native_batch_norm_backward",
     "native_dropout",
+    "native_dropout_backward",
     "native_group_norm",
     "native_group_norm_backward",
     "native_layer_norm",
@@ -479,11 +499,13 @@ const char *const cni_op_names[] = {
     "one_hot",
     "ones",
     "ones_like",
+    "ormqr",
     "outer",
     "pad",
     "pairwise_distance",
     "pdist",
     "permute",
+    "permute_copy",
     "pinv_within",
     "pinverse",
     "pixel_shuffle",
@@ -546,6 +568,7 @@ const char *const cni_op_names[] = {
     "rrelu",
     "rsqrt",
     "rsub",
+    "safe_softmax",
     "scale_update",
     "scaled_dot_product_attention",
     "scaled_mm",
@@ -559,7 +582,9 @@ const char *const cni_op_names[] = {
     "sdpa_backward",
     "sdpa_forward",
     "searchsorted",
+    "segment_reduce",
     "select",
+    "select_copy",
     "select_scatter",
     "selu",
     "sgd_update",
@@ -574,6 +599,7 @@ const char *const cni_op_names[] = {
     "sinc",
     "sinh",
     "slice",
+    "slice_copy",
     "slice_scatter",
     "slogdet",
     "smooth_l1_loss",
@@ -582,29 +608,54 @@ const char *const cni_op_names[] = {
     "soft_margin_terms",
     "softmax",
     "softmax_backward",
+    "softmax_backward_data",
     "softmin",
     "softplus",
     "softshrink",
     "softsign",
     "sort",
     "sparse_adam_update",
+    "special_airy_ai",
+    "special_bessel_j0",
+    "special_bessel_j1",
+    "special_bessel_y0",
+    "special_bessel_y1",
+    "special_chebyshev_polynomial_t",
+    "special_chebyshev_polynomial_u",
+    "special_chebyshev_polynomial_v",
+    "special_chebyshev_polynomial_w",
     "special_entr",
     "special_erfcx",
+    "special_hermite_polynomial_h",
+    "special_hermite_polynomial_he",
     "special_i0e",
     "special_i1",
     "special_i1e",
+    "special_laguerre_polynomial_l",
+    "special_legendre_polynomial_p",
     "special_log_ndtr",
+    "special_modified_bessel_k0",
+    "special_modified_bessel_k1",
     "special_ndtr",
     "special_ndtri",
+    "special_scaled_modified_bessel_k0",
+    "special_scaled_modified_bessel_k1",
+    "special_shifted_chebyshev_polynomial_t",
+    "special_shifted_chebyshev_polynomial_u",
+    "special_shifted_chebyshev_polynomial_v",
+    "special_shifted_chebyshev_polynomial_w",
+    "special_spherical_bessel_j0",
     "special_xlog1py",
     "special_zeta",
     "split",
     "split_copy",
     "split_with_sizes",
+    "split_with_sizes_copy",
     "sqrt",
     "square",
     "squared_difference",
     "squeeze",
+    "squeeze_copy",
     "stack",
     "std",
     "std_mean",
@@ -614,6 +665,7 @@ const char *const cni_op_names[] = {
     "sum",
     "svd",
     "t",
+    "t_copy",
     "take",
     "take_along_dim",
     "tan",
@@ -628,6 +680,7 @@ const char *const cni_op_names[] = {
     "to_device",
     "topk",
     "transpose",
+    "transpose_copy",
     "trapezoid",
     "triangular_solve",
     "tril",
@@ -639,18 +692,25 @@ const char *const cni_op_names[] = {
     "trunc",
     "trunc_divide",
     "unbind",
+    "unbind_copy",
     "unflatten",
     "unfold",
+    "unfold_copy",
     "uniform",
     "unique",
     "unique_consecutive",
     "unravel_index",
+    "unsafe_masked_index",
+    "unsafe_masked_index_put_accumulate",
     "unsqueeze",
+    "unsqueeze_copy",
+    "upsample_bilinear2d_aa",
     "vander",
     "var",
     "var_mean",
     "vdot",
     "view",
+    "view_copy",
     "view_dtype",
     "vsplit",
     "vsplit_indices",
@@ -712,6 +772,7 @@ const char *const cni_op_docs[] = {
     "param * decay - rate * direction.",
     "The grid for grid_sample that an affine map makes. theta: (N, 2, 3) for size (N, C, H, W), "
     "result: (N, H, W, 2); or (N, 3, 4) for (N, C, D, H, W), result: (N, D, H, W, 3).",
+    "A row-major copy.",
     "True where all elements along the dimensions are non-zero. An empty list reduces nothing.",
     "Is isclose true everywhere? A 0-d bool tensor.",
     "Each element at SELU's lower limit with probability p; all moved and scaled so that mean and"
@@ -731,6 +792,7 @@ const char *const cni_op_docs[] = {
     "The indices that sort a dimension; equal elements keep their order.",
     "The positions of all elements that are not zero, one row each: nonzero by another name.",
     "A view with these sizes, strides and offset into the same memory.",
+    "as_strided, copied.",
     "as_strided of an input that has these strides and this offset itself: what as_strided "
     "records.",
     "A copy of input in which the elements that as_strided would show are src.",
@@ -826,6 +888,8 @@ const char *const cni_op_docs[] = {
     " likeliest, the first of equals; else the n-th draw since the prompt (a number of tokens) "
     "takes uniforms[n]. A row that is full stays as it is.",
     "At most that many pieces of equal size along a dimension; the last may be smaller.",
+    "Each tensor cut into num_chunks along dim, with zeros at the end where they do not fit, and "
+    "the chunks of each number laid flat behind one another.",
     "input cut to [min, max]; either bound may be absent.",
     "input cut to [min, max]; max where the bounds cross. What clamp with both bounds runs.",
     "input, but not above max.",
@@ -920,11 +984,13 @@ const char *const cni_op_docs[] = {
     "param - lr * (grad + weight_decay * param): a step of SGD without momentum.",
     "linalg_det by its older name.",
     "The same memory without history: gradients stop here.",
+    "detach, copied: gradients stop here.",
     "A matrix with the vector input on that diagonal, or a copy of that diagonal of a matrix.",
     "Matrices with the last dimension of input on a diagonal and zeros elsewhere; dim1 and dim2 "
     "are where the matrices lie in the result.",
     "A matrix with all elements of input on a diagonal.",
     "The diagonal of two dimensions as a new last dimension.",
+    "diagonal, copied.",
     "A copy of input whose diagonal is src.",
     "The n-th differences of neighbours along a dimension, after prepend and append were put to "
     "its ends. Of bool, whether neighbours differ.",
@@ -972,6 +1038,7 @@ const char *const cni_op_docs[] = {
     "2 to the power of each element.",
     "Dimensions of size 1 repeated without copying; -1 keeps a size.",
     "input expanded to other's shape without copying.",
+    "expand, copied: the elements are repeated in memory.",
     "exp(x) - 1, exact for small x.",
     "Exponential random numbers of rate lambd, like input.",
     "An n by m matrix (m: n) with ones on the diagonal.",
@@ -1026,6 +1093,9 @@ const char *const cni_op_docs[] = {
     "True where input >= other.",
     "Gaussian error linear unit: x * Phi(x); approximate 'tanh' uses the tanh form.",
     "The number of trials up to the first success of probability p, at least 1, like input.",
+    "A QR decomposition as LAPACK keeps it: R, and below it the vectors of the reflections whose "
+    "product is Q, with their factors tau. See linalg_householder_product and ormqr. Has no "
+    "gradient.",
     "The first half along dim times sigmoid of the second.",
     "input * sigmoid(gate). What glu runs.",
     "A copy of input; its gradient is multiplied by scale, which broadcasts, on the way back.",
@@ -1037,6 +1107,10 @@ const char *const cni_op_docs[] = {
     "bilinear, nearest or bicubic (of volumes too, where they go by three dims). padding_mode: "
     "what lies outside is zero, the nearest border, or a reflection. align_corners: -1 and 1 are "
     "the centres of the outer elements, not their outer edges.",
+    "grid_sample with its modes as numbers: bilinear, nearest, bicubic; zeros, border, "
+    "reflection.",
+    "grid_sampler of images.",
+    "grid_sampler of volumes.",
     "Channels in num_groups groups, each normalised with its own mean and variance per sample, "
     "then * weight + bias per channel.",
     "A product for each group: rows of (m, k) by their group's matrix of (G, k, n), each matrix "
@@ -1056,6 +1130,8 @@ const char *const cni_op_docs[] = {
     "min(max(x + 3, 0), 6) / 6.",
     "x * min(max(x + 3, 0), 6) / 6.",
     "x cut to [min_val, max_val].",
+    "The exclusive or of all elements' bits, or along dimensions, as uint64: those of floats as "
+    "float64, of others as int64.",
     "0 where input is negative or NaN, values where it is 0, else 1; both of one type.",
     "input where target is 1, max(0, margin - input) where it is -1.",
     "The terms of hinge_embedding_loss.",
@@ -1149,9 +1225,17 @@ const char *const cni_op_docs[] = {
     "A = Q diag(l) Q^T of a symmetric matrix, of which only the triangle UPLO is read: rising "
     "eigenvalues l, eigenvectors as columns of Q. The largest element of each is positive.",
     "The eigenvalues of a symmetric matrix, rising; only the triangle UPLO is read.",
+    "The first n columns of the product of reflections I - tau v v^T: v are the columns of input "
+    "(*, m, n) below the diagonal, with 1 on it; tau is (*, k), k <= n <= m.",
     "Inverse of a square matrix or a batch of them. A singular one is an error.",
     "linalg_inv that reports a singular A in info: the place of the zero pivot, from 1, else 0. "
     "Its inverse is NaN then. check_errors makes it an error again.",
+    "linalg_ldl_factor_ex with an error for a singular matrix.",
+    "A symmetric matrix as P L D L^T P^T by Bunch and Kaufman's pivots: D, of blocks of 1 or 2, "
+    "on the diagonal of LD, L below it, zeros above. pivots: the row that each changed places "
+    "with, from 1, twice and negative for a block of 2. info: the place of the first zero in D, "
+    "else 0. hermitian means nothing for real matrices.",
+    "X of A X = B, with A as linalg_ldl_factor gives it. Batches broadcast.",
     "X of smallest |A X - B|, and of these the smallest. Singular values up to rcond times the "
     "largest count as 0. As in PyTorch the driver ('gelsy', 'gels', 'gelsd', 'gelss') says which "
     "of the other results are not empty.",
@@ -1174,12 +1258,16 @@ const char *const cni_op_docs[] = {
     "eps by default, 0 where atol is given. hermitian: sizes of the eigenvalues of a symmetric "
     "matrix instead.",
     "How many singular values are larger than tol.",
+    "The symmetric X with X X = A, of a symmetric matrix without negative eigenvalues, or a "
+    "batch; those that are negative count as 0.",
     "Product of a chain of matrices in the cheapest order; the first and last may be vectors.",
     "A vector norm along one dim, a matrix norm over two; without ord the root of the sum of "
     "squares of all elements or along dim.",
     "linalg_matrix_norm of 'fro' or 'nuc', of a matrix or over two dims.",
     "Pseudo-inverse of matrices; the tolerances are those of linalg_matrix_rank.",
     "Pseudo-inverse with a relative tolerance.",
+    "A = U H of matrices (*, m, n), m >= n: orthonormal columns and a symmetric matrix without "
+    "negative eigenvalues.",
     "A = Q R, with orthonormal columns and an upper triangle. Q is (m, min(m, n)), or (m, m) with"
     " mode 'complete'; mode 'r' gives R alone, and Q empty.",
     "Sign and logarithm of the size of the determinant; of a singular matrix 0 and -inf.",
@@ -1282,6 +1370,8 @@ const char *const cni_op_docs[] = {
     "The first result of max_pool2d_with_indices, as compiled functions want it where nobody "
     "reads the other. Has no gradient.",
     "max_pool2d, and where in its image (row * W + column) each largest element was.",
+    "The gradient of max_pool2d_with_indices: grad_output added up at the indices. The lists are "
+    "two numbers each, or one for both; of stride none stands for kernel_size.",
     "The largest element of each window of a volume (N, C, D, H, W) or (C, D, H, W). See "
     "max_pool2d.",
     "max_pool3d, and where in its volume ((depth * H + row) * W + column) each largest element "
@@ -1341,11 +1431,13 @@ const char *const cni_op_docs[] = {
     "The quantile of the elements that are not NaN.",
     "Sum of all elements that are not NaN, or along the dimensions listed.",
     "length indices of a dimension from start on.",
+    "narrow, copied.",
     "batch_norm with the statistics it used and, in training, the batch's unbiased variance. "
     "Changes nothing in place. Gradients flow through output only.",
     "Gradients of native_batch_norm; those whose output_mask is 0 come back empty. Has no "
     "gradient of its own.",
     "Each element zero with probability p, else divided by 1 - p; mask says which were kept.",
+    "The gradient of a dropout that kept elements by mask and multiplied them by scale.",
     "group_norm with its statistics (N, num_groups), float32 for smaller types. Gradients flow "
     "through output only.",
     "Gradients of native_group_norm; those whose output_mask is 0 come back empty. Has no "
@@ -1376,6 +1468,8 @@ const char *const cni_op_docs[] = {
     "classes as the largest integer needs.",
     "A tensor of ones.",
     "A tensor of ones like input.",
+    "Q other, or other Q without left, where Q is the product of the reflections in input (*, m, "
+    "n) and tau, all of it, (*, m, m); transpose: Q^T.",
     "All products of two vectors: (m) and (n) give (m, n).",
     "input with a border: 'constant' (of value, any dimensions), 'reflect' (mirrored without the "
     "edge), 'replicate' (the edge repeated) or 'circular' (the other end), these over the last 1 "
@@ -1385,6 +1479,7 @@ const char *const cni_op_docs[] = {
     "Distances, in the p-norm, of all pairs of rows of a matrix, the pair (0, 1) first, then (0, "
     "2).",
     "Dimensions in another order.",
+    "permute, copied.",
     "Pseudo-inverse: singular values up to max(atol, rtol * the largest) count as 0. The "
     "tolerances get no gradient.",
     "linalg_pinv by its older name.",
@@ -1473,6 +1568,7 @@ const char *const cni_op_docs[] = {
     "outside training their mean.",
     "1 / sqrt(x).",
     "other - alpha * input, broadcast.",
+    "softmax, but zeros where a row is -inf all through.",
     "A loss scale and its count of good steps after another one: smaller where gradients "
     "overflowed (found), larger after `interval` good ones in a row.",
     "softmax(scale * query key^T + attn_mask) value for (..., H, L, E), (..., H, S, E) and (..., "
@@ -1504,7 +1600,12 @@ const char *const cni_op_docs[] = {
     "Where each number of input would have to be inserted to keep the sequence in order: before "
     "its equals, or behind them with right or side 'right'. The sequence is a vector, or has one "
     "for each row of input along the last dimension; sorter: the indices that would sort it.",
+    "Runs of elements along axis reduced to one each by 'sum', 'mean', 'prod', 'max' or 'min', "
+    "together with initial. Of which lengths they are, or at which offsets they begin and the "
+    "last ends, is (..., n), where ... are data's sizes in front of axis. unsafe: lengths are not"
+    " checked, and what lies behind them is left out.",
     "One index of a dimension, which goes away. Negative indices count from the end.",
+    "select, copied.",
     "A copy of input whose index of dimension dim is src.",
     "elu with the alpha and scale that keep mean 0 and variance 1.",
     "A step of SGD with momentum; blend is 1 - dampening.",
@@ -1522,6 +1623,7 @@ const char *const cni_op_docs[] = {
     "Hyperbolic sine.",
     "Indices start, start + step, ... before end of a dimension, with Python's rules; step may be"
     " negative.",
+    "slice, copied.",
     "A copy of input whose slice along dimension dim is src.",
     "linalg_slogdet by its older name.",
     "Squared differences over 2 beta below beta, absolute ones less beta / 2 above; beta 0 is "
@@ -1532,6 +1634,7 @@ const char *const cni_op_docs[] = {
     "exp(x) divided by its sum along a dimension.",
     "Gradient of softmax from its result. Has no gradient of its own: softmax writes its gradient"
     " with plain ops where that is asked for.",
+    "The gradient of softmax from its result, in the type of softmax's input.",
     "softmax of -x.",
     "log(1 + exp(beta * x)) / beta; x itself where beta * x is above threshold.",
     "x moved towards 0 by lambd, and 0 within +-lambd.",
@@ -1539,14 +1642,37 @@ const char *const cni_op_docs[] = {
     "Elements in order along a dimension, and the indices they had. Equal elements always keep "
     "their order; NaN counts as the largest.",
     "A step of Adam where the gradient is not zero; elsewhere nothing changes.",
+    "Airy's function Ai; NaN at infinity. It has no gradient.",
+    "Bessel function of the first kind, order 0.",
+    "Bessel function of the first kind, order 1.",
+    "Bessel function of the second kind, order 0; -inf at 0, NaN below.",
+    "Bessel function of the second kind, order 1; -inf at 0, NaN below.",
+    "Chebyshev's polynomial of the first kind and degree n, cos(n acos(x)). Degrees are cut to "
+    "integers; those below 0 give 0.",
+    "Chebyshev's polynomial of the second kind, which begins with 1, 2 x.",
+    "Chebyshev's polynomial of the third kind, which begins with 1, 2 x - 1.",
+    "Chebyshev's polynomial of the fourth kind, which begins with 1, 2 x + 1.",
     "-x log(x); 0 at 0, -infinity below.",
     "exp(x^2) erfc(x), which does not underflow.",
+    "Hermite's polynomial, orthogonal by the weight exp(-x^2).",
+    "Hermite's polynomial, orthogonal by the weight exp(-x^2 / 2).",
     "exp(-|x|) i0(x).",
     "Modified Bessel function of the first kind, order 1.",
     "exp(-|x|) i1(x).",
+    "Laguerre's polynomial, orthogonal by the weight exp(-x).",
+    "Legendre's polynomial, orthogonal on -1 to 1.",
     "Logarithm of the standard normal distribution function, exact far to the left too.",
+    "Modified Bessel function of the second kind, order 0; inf at 0, NaN below.",
+    "Modified Bessel function of the second kind, order 1; inf at 0, NaN below.",
     "The standard normal distribution function.",
     "Inverse of the standard normal distribution function; NaN outside [0, 1].",
+    "exp(x) modified_bessel_k0(x).",
+    "exp(x) modified_bessel_k1(x).",
+    "chebyshev_polynomial_t at 2 x - 1.",
+    "chebyshev_polynomial_u at 2 x - 1.",
+    "chebyshev_polynomial_v at 2 x - 1.",
+    "chebyshev_polynomial_w at 2 x - 1.",
+    "sin(x) / x: 1 at 0, 0 at infinity.",
     "input * log(1 + other); 0 where input is 0, NaN where other is.",
     "Hurwitz's zeta function: the sum of (k + other)^-input over k >= 0. Only other has a "
     "gradient.",
@@ -1554,10 +1680,12 @@ const char *const cni_op_docs[] = {
     "Copies of up to 8 consecutive pieces along dim. Their gradients are joined at once, where "
     "those of views would each be added into zeros.",
     "Pieces of these sizes along a dimension.",
+    "split_with_sizes, each piece copied.",
     "Square root.",
     "x squared.",
     "(input - target) squared: the terms of mse_loss.",
     "Without its dimensions of size 1 (all of them, or those listed).",
+    "squeeze, copied.",
     "Tensors of one shape along a new dimension before dim.",
     "Square root of the variance. Where it is 0 its gradient is taken as 0.",
     "Standard deviation and mean.",
@@ -1568,6 +1696,7 @@ const char *const cni_op_docs[] = {
     "linalg_svd by its older name: V is not transposed, some=True asks for the smaller U and V. "
     "Without compute_uv they are zeros.",
     "The transpose of a matrix; vectors and numbers stay as they are.",
+    "t, copied.",
     "The elements of the flattened input at these indices; negative ones count from the end. Of "
     "index's shape.",
     "gather whose other sizes broadcast; without dim, from the flattened tensor.",
@@ -1585,6 +1714,7 @@ const char *const cni_op_docs[] = {
     "The k largest (or smallest) elements along a dimension, in order, and their indices; NaN "
     "counts as the largest. Of equal elements the first are taken.",
     "Two dimensions swapped.",
+    "transpose, copied.",
     "The integral of y along a dimension by the trapezoidal rule, at points x or at equal "
     "distances dx.",
     "linalg_solve_triangular by its older name, and a copy of A.",
@@ -1602,8 +1732,10 @@ const char *const cni_op_docs[] = {
     "Integer part of x.",
     "Quotient rounded towards zero. An integer division by zero is an error.",
     "Each index of a dimension as a tensor of its own.",
+    "unbind, each tensor copied.",
     "Dimension dim split into several of these sizes; one may be -1.",
     "Windows of that size along a dimension, step apart, as a new last dimension.",
+    "unfold, copied: windows that overlap are repeated in memory.",
     "Uniform random numbers in [from, to), like input.",
     "The different elements, in order; or the different slices along dim, in the order of their "
     "elements. Also, where asked for: for each element the place of its equal in output (in "
@@ -1612,7 +1744,13 @@ const char *const cni_op_docs[] = {
     "The first of each run of equal elements, or of equal slices along dim; the other results as "
     "those of unique. Carries no gradient.",
     "Positions in a flattened tensor as coordinates: one tensor per size of shape.",
+    "input at the indices where mask is true, fill elsewhere: there the indices are not looked "
+    "at.",
+    "input with values added at the indices where mask is true.",
     "With a new dimension of size 1 before dim.",
+    "unsqueeze, copied.",
+    "interpolate of images, bilinear with antialias. A scale maps positions in place of the ratio"
+    " of sizes.",
     "The powers 0 to N - 1 (N: the length of x) of a vector's elements, a row each, highest first"
     " unless increasing.",
     "Variance of all elements, or along the dimensions listed: squared deviations over count - "
@@ -1621,6 +1759,7 @@ const char *const cni_op_docs[] = {
     "Sum of the products of the elements of two vectors.",
     "input under another shape, sharing its memory; one size may be -1. An error where that needs"
     " a copy.",
+    "view, copied. An error, as there, where the layout does not allow the shape.",
     "The same memory read as another type. Elements of another size make the last dimension, "
     "which must be dense, longer or shorter. No gradient flows.",
     "Equal pieces along dimension 0.",
@@ -2238,6 +2377,12 @@ cn_tensor *cn_affine_grid_with(cn_tensor *theta, const int64_t *size, size_t nsi
   return cni_apply1(CNI_OP_affine_grid, args, 3, NULL);
 }
 
+cn_tensor *cn_alias_copy(cn_tensor *input)
+{
+  cn_value args[] = {cn_v_tensor(input)};
+  return cni_apply1(CNI_OP_alias_copy, args, 1, NULL);
+}
+
 cn_tensor *cn_all_with(cn_tensor *input, const cn_all_opts *opts)
 {
   cn_all_opts room;
@@ -2449,6 +2594,14 @@ cn_tensor *cn_as_strided(cn_tensor *input, const int64_t *size, size_t nsize, co
   cn_value args[] = {cn_v_tensor(input), cn_v_ints(size, nsize), cn_v_ints(stride, nstride),
                      cn_arg_int(storage_offset)};
   return cni_apply1(CNI_OP_as_strided, args, 4, NULL);
+}
+
+cn_tensor *cn_as_strided_copy(cn_tensor *input, const int64_t *size, size_t nsize,
+                              const int64_t *stride, size_t nstride, int64_t storage_offset)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_ints(size, nsize), cn_v_ints(stride, nstride),
+                     cn_arg_int(storage_offset)};
+  return cni_apply1(CNI_OP_as_strided_copy, args, 4, NULL);
 }
 
 cn_tensor *cn_as_strided_from(cn_tensor *input, const int64_t *size, size_t nsize,
@@ -3282,6 +3435,12 @@ int cn_chunk_with(cn_tensor **out, size_t capacity, cn_tensor *input, int64_t ch
   return cni_apply_list(CNI_OP_chunk, args, 3, out, capacity);
 }
 
+cn_tensor *cn_chunk_cat(cn_tensor *const *tensors, size_t ntensors, int64_t dim, int64_t num_chunks)
+{
+  cn_value args[] = {cn_v_tensors(tensors, ntensors), cn_v_int(dim), cn_v_int(num_chunks)};
+  return cni_apply1(CNI_OP_chunk_cat, args, 3, NULL);
+}
+
 cn_tensor *cn_clamp(cn_tensor *input, cn_tensor *min, cn_tensor *max)
 {
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(min), cn_v_tensor(max)};
@@ -4017,6 +4176,12 @@ cn_tensor *cn_detach(cn_tensor *input)
   return cni_apply1(CNI_OP_detach, args, 1, NULL);
 }
 
+cn_tensor *cn_detach_copy(cn_tensor *input)
+{
+  cn_value args[] = {cn_v_tensor(input)};
+  return cni_apply1(CNI_OP_detach_copy, args, 1, NULL);
+}
+
 cn_tensor *cn_diag_with(cn_tensor *input, const cn_diag_opts *opts)
 {
   cn_diag_opts room;
@@ -4061,6 +4226,18 @@ cn_tensor *cn_diagonal_with(cn_tensor *input, const cn_diagonal_opts *opts)
   cn_value args[] = {cn_v_tensor(input), cn_v_int(cn_opt_int(o->offset, 0)),
                      cn_v_int(cn_opt_int(o->dim1, 0)), cn_v_int(cn_opt_int(o->dim2, 1))};
   return cni_apply1(CNI_OP_diagonal, args, 4, NULL);
+}
+
+cn_tensor *cn_diagonal_copy_with(cn_tensor *input, const cn_diagonal_copy_opts *opts)
+{
+  cn_diagonal_copy_opts room;
+  const cn_diagonal_copy_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "diagonal_copy");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_int(cn_opt_int(o->offset, 0)),
+                     cn_v_int(cn_opt_int(o->dim1, 0)), cn_v_int(cn_opt_int(o->dim2, 1))};
+  return cni_apply1(CNI_OP_diagonal_copy, args, 4, NULL);
 }
 
 cn_tensor *cn_diagonal_scatter_with(cn_tensor *input, cn_tensor *src,
@@ -4435,6 +4612,12 @@ cn_tensor *cn_expand_as(cn_tensor *input, cn_tensor *other)
 {
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(other)};
   return cni_apply1(CNI_OP_expand_as, args, 2, NULL);
+}
+
+cn_tensor *cn_expand_copy(cn_tensor *input, const int64_t *size, size_t nsize)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_ints(size, nsize)};
+  return cni_apply1(CNI_OP_expand_copy, args, 2, NULL);
 }
 
 cn_tensor *cn_expm1(cn_tensor *input)
@@ -4922,6 +5105,16 @@ cn_tensor *cn_geometric_(cn_tensor *input, double p)
   return cni_apply1(CNI_OP_geometric, args, 2, input);
 }
 
+int cn_geqrf(cn_tensor **a, cn_tensor **tau, cn_tensor *input)
+{
+  cn_tensor *results[2] = {NULL};
+  cn_value args[] = {cn_v_tensor(input)};
+  int status = cni_applyn(CNI_OP_geqrf, args, 1, results, 2);
+  if (a) *a = results[0];
+  if (tau) *tau = results[1];
+  return status;
+}
+
 cn_tensor *cn_glu_with(cn_tensor *input, const cn_glu_opts *opts)
 {
   cn_glu_opts room;
@@ -4983,6 +5176,30 @@ cn_tensor *cn_grid_sample_with(cn_tensor *input, cn_tensor *grid, const cn_grid_
                      cn_v_str(o->padding_mode ? o->padding_mode : "zeros"),
                      cn_opt_bool(o->align_corners, cn_v_none())};
   return cni_apply1(CNI_OP_grid_sample, args, 5, NULL);
+}
+
+cn_tensor *cn_grid_sampler(cn_tensor *input, cn_tensor *grid, int64_t interpolation_mode,
+                           int64_t padding_mode, bool align_corners)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(grid), cn_v_int(interpolation_mode),
+                     cn_v_int(padding_mode), cn_v_bool(align_corners)};
+  return cni_apply1(CNI_OP_grid_sampler, args, 5, NULL);
+}
+
+cn_tensor *cn_grid_sampler_2d(cn_tensor *input, cn_tensor *grid, int64_t interpolation_mode,
+                              int64_t padding_mode, bool align_corners)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(grid), cn_v_int(interpolation_mode),
+                     cn_v_int(padding_mode), cn_v_bool(align_corners)};
+  return cni_apply1(CNI_OP_grid_sampler_2d, args, 5, NULL);
+}
+
+cn_tensor *cn_grid_sampler_3d(cn_tensor *input, cn_tensor *grid, int64_t interpolation_mode,
+                              int64_t padding_mode, bool align_corners)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(grid), cn_v_int(interpolation_mode),
+                     cn_v_int(padding_mode), cn_v_bool(align_corners)};
+  return cni_apply1(CNI_OP_grid_sampler_3d, args, 5, NULL);
 }
 
 cn_tensor *cn_group_norm_with(cn_tensor *input, int64_t num_groups, cn_tensor *weight,
@@ -5160,6 +5377,18 @@ cn_tensor *cn_hardtanh_with(cn_tensor *input, const cn_hardtanh_opts *opts)
 cn_tensor *cn_hardtanh_inplace_with(cn_tensor *input, const cn_hardtanh_opts *opts)
 {
   return run_hardtanh(input, opts, input);
+}
+
+cn_tensor *cn_hash_tensor_with(cn_tensor *input, const cn_hash_tensor_opts *opts)
+{
+  cn_hash_tensor_opts room;
+  const cn_hash_tensor_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "hash_tensor");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_opt_ints(o->dim, NULL, 0), cn_v_bool(o->keepdim),
+                     cn_v_int(cn_opt_int(o->mode, 0))};
+  return cni_apply1(CNI_OP_hash_tensor, args, 4, NULL);
 }
 
 cn_tensor *cn_heaviside(cn_tensor *input, cn_tensor *values)
@@ -5909,6 +6138,12 @@ cn_tensor *cn_linalg_eigvalsh_with(cn_tensor *A, const cn_linalg_eigvalsh_opts *
   return cni_apply1(CNI_OP_linalg_eigvalsh, args, 2, NULL);
 }
 
+cn_tensor *cn_linalg_householder_product(cn_tensor *input, cn_tensor *tau)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(tau)};
+  return cni_apply1(CNI_OP_linalg_householder_product, args, 2, NULL);
+}
+
 cn_tensor *cn_linalg_inv(cn_tensor *A)
 {
   cn_value args[] = {cn_v_tensor(A)};
@@ -5933,6 +6168,60 @@ int cn_linalg_inv_ex_with(cn_tensor **inverse, cn_tensor **info, cn_tensor *A,
   if (inverse) *inverse = results[0];
   if (info) *info = results[1];
   return status;
+}
+
+int cn_linalg_ldl_factor_with(cn_tensor **LD, cn_tensor **pivots, cn_tensor *A,
+                              const cn_linalg_ldl_factor_opts *opts)
+{
+  cn_tensor *results[2] = {NULL};
+  cn_linalg_ldl_factor_opts room;
+  const cn_linalg_ldl_factor_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "linalg_ldl_factor");
+  if (!o) {
+    if (LD) *LD = NULL;
+    if (pivots) *pivots = NULL;
+    return CN_ERR_VALUE;
+  }
+  cn_value args[] = {cn_v_tensor(A), cn_v_bool(o->hermitian)};
+  int status = cni_applyn(CNI_OP_linalg_ldl_factor, args, 2, results, 2);
+  if (LD) *LD = results[0];
+  if (pivots) *pivots = results[1];
+  return status;
+}
+
+int cn_linalg_ldl_factor_ex_with(cn_tensor **LD, cn_tensor **pivots, cn_tensor **info, cn_tensor *A,
+                                 const cn_linalg_ldl_factor_ex_opts *opts)
+{
+  cn_tensor *results[3] = {NULL};
+  cn_linalg_ldl_factor_ex_opts room;
+  const cn_linalg_ldl_factor_ex_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "linalg_ldl_factor_ex");
+  if (!o) {
+    if (LD) *LD = NULL;
+    if (pivots) *pivots = NULL;
+    if (info) *info = NULL;
+    return CN_ERR_VALUE;
+  }
+  cn_value args[] = {cn_v_tensor(A), cn_v_bool(o->hermitian), cn_v_bool(o->check_errors)};
+  int status = cni_applyn(CNI_OP_linalg_ldl_factor_ex, args, 3, results, 3);
+  if (LD) *LD = results[0];
+  if (pivots) *pivots = results[1];
+  if (info) *info = results[2];
+  return status;
+}
+
+cn_tensor *cn_linalg_ldl_solve_with(cn_tensor *LD, cn_tensor *pivots, cn_tensor *B,
+                                    const cn_linalg_ldl_solve_opts *opts)
+{
+  cn_linalg_ldl_solve_opts room;
+  const cn_linalg_ldl_solve_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "linalg_ldl_solve");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(LD), cn_v_tensor(pivots), cn_v_tensor(B), cn_v_bool(o->hermitian)};
+  return cni_apply1(CNI_OP_linalg_ldl_solve, args, 4, NULL);
 }
 
 int cn_linalg_lstsq_with(cn_tensor **solution, cn_tensor **residuals, cn_tensor **rank,
@@ -6102,6 +6391,12 @@ cn_tensor *cn_linalg_matrix_rank_tol_with(cn_tensor *A, cn_tensor *tol,
   return cni_apply1(CNI_OP_linalg_matrix_rank_tol, args, 3, NULL);
 }
 
+cn_tensor *cn_linalg_matrix_sqrth(cn_tensor *A)
+{
+  cn_value args[] = {cn_v_tensor(A)};
+  return cni_apply1(CNI_OP_linalg_matrix_sqrth, args, 1, NULL);
+}
+
 cn_tensor *cn_linalg_multi_dot(cn_tensor *const *tensors, size_t ntensors)
 {
   cn_value args[] = {cn_v_tensors(tensors, ntensors)};
@@ -6155,6 +6450,16 @@ cn_tensor *cn_linalg_pinv_rcond_with(cn_tensor *A, cn_tensor *rcond,
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(A), cn_v_tensor(rcond), cn_v_bool(o->hermitian)};
   return cni_apply1(CNI_OP_linalg_pinv_rcond, args, 3, NULL);
+}
+
+int cn_linalg_polar(cn_tensor **U, cn_tensor **H, cn_tensor *A)
+{
+  cn_tensor *results[2] = {NULL};
+  cn_value args[] = {cn_v_tensor(A)};
+  int status = cni_applyn(CNI_OP_linalg_polar, args, 1, results, 2);
+  if (U) *U = results[0];
+  if (H) *H = results[1];
+  return status;
 }
 
 int cn_linalg_qr_with(cn_tensor **Q, cn_tensor **R, cn_tensor *A, const cn_linalg_qr_opts *opts)
@@ -7009,6 +7314,20 @@ int cn_max_pool2d_with_indices_with(cn_tensor **output, cn_tensor **indices, cn_
   return status;
 }
 
+cn_tensor *cn_max_pool2d_with_indices_backward(cn_tensor *grad_output, cn_tensor *input,
+                                               const int64_t *kernel_size, size_t nkernel_size,
+                                               const int64_t *stride, size_t nstride,
+                                               const int64_t *padding, size_t npadding,
+                                               const int64_t *dilation, size_t ndilation,
+                                               bool ceil_mode, cn_tensor *indices)
+{
+  cn_value args[] = {cn_v_tensor(grad_output), cn_v_tensor(input),
+                     cn_v_ints(kernel_size, nkernel_size), cn_v_ints(stride, nstride),
+                     cn_v_ints(padding, npadding), cn_v_ints(dilation, ndilation),
+                     cn_v_bool(ceil_mode), cn_v_tensor(indices)};
+  return cni_apply1(CNI_OP_max_pool2d_with_indices_backward, args, 8, NULL);
+}
+
 cn_tensor *cn_max_pool3d_with(cn_tensor *input, const int64_t *kernel_size, size_t nkernel_size,
                               const cn_max_pool3d_opts *opts)
 {
@@ -7539,6 +7858,12 @@ cn_tensor *cn_narrow(cn_tensor *input, int64_t dim, int64_t start, int64_t lengt
   return cni_apply1(CNI_OP_narrow, args, 4, NULL);
 }
 
+cn_tensor *cn_narrow_copy(cn_tensor *input, int64_t dim, int64_t start, int64_t length)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_int(dim), cn_v_int(start), cn_v_int(length)};
+  return cni_apply1(CNI_OP_narrow_copy, args, 4, NULL);
+}
+
 int cn_native_batch_norm(cn_tensor **output, cn_tensor **save_mean, cn_tensor **save_invstd,
                          cn_tensor **batch_var, cn_tensor *input, cn_tensor *weight,
                          cn_tensor *bias, cn_tensor *running_mean, cn_tensor *running_var,
@@ -7580,6 +7905,12 @@ int cn_native_dropout(cn_tensor **output, cn_tensor **mask, cn_tensor *input, do
   if (output) *output = results[0];
   if (mask) *mask = results[1];
   return status;
+}
+
+cn_tensor *cn_native_dropout_backward(cn_tensor *grad_output, cn_tensor *mask, double scale)
+{
+  cn_value args[] = {cn_v_tensor(grad_output), cn_v_tensor(mask), cn_v_float(scale)};
+  return cni_apply1(CNI_OP_native_dropout_backward, args, 3, NULL);
 }
 
 int cn_native_group_norm(cn_tensor **output, cn_tensor **mean, cn_tensor **rstd, cn_tensor *input,
@@ -7819,6 +8150,19 @@ cn_tensor *cn_ones_like_with(cn_tensor *input, const cn_ones_like_opts *opts)
   return cni_apply1(CNI_OP_ones_like, args, 3, NULL);
 }
 
+cn_tensor *cn_ormqr_with(cn_tensor *input, cn_tensor *tau, cn_tensor *other,
+                         const cn_ormqr_opts *opts)
+{
+  cn_ormqr_opts room;
+  const cn_ormqr_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "ormqr");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(tau), cn_v_tensor(other),
+                     cn_v_bool(!o->no_left), cn_v_bool(o->transpose)};
+  return cni_apply1(CNI_OP_ormqr, args, 5, NULL);
+}
+
 cn_tensor *cn_outer(cn_tensor *input, cn_tensor *vec2)
 {
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(vec2)};
@@ -7865,6 +8209,12 @@ cn_tensor *cn_permute(cn_tensor *input, const int64_t *dims, size_t ndims)
 {
   cn_value args[] = {cn_v_tensor(input), cn_v_ints(dims, ndims)};
   return cni_apply1(CNI_OP_permute, args, 2, NULL);
+}
+
+cn_tensor *cn_permute_copy(cn_tensor *input, const int64_t *dims, size_t ndims)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_ints(dims, ndims)};
+  return cni_apply1(CNI_OP_permute_copy, args, 2, NULL);
 }
 
 cn_tensor *cn_pinv_within(cn_tensor *A, cn_tensor *atol, cn_tensor *rtol, bool hermitian)
@@ -8765,6 +9115,17 @@ cn_tensor *cn_rsub_with(cn_tensor *input, cn_tensor *other, const cn_rsub_opts *
   return cni_apply1(CNI_OP_rsub, args, 3, NULL);
 }
 
+cn_tensor *cn_safe_softmax_with(cn_tensor *input, int64_t dim, const cn_safe_softmax_opts *opts)
+{
+  cn_safe_softmax_opts room;
+  const cn_safe_softmax_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "safe_softmax");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_int(dim), cn_opt_code(o->dtype)};
+  return cni_apply1(CNI_OP_safe_softmax, args, 3, NULL);
+}
+
 int cn_scale_update(cn_tensor **new_scale, cn_tensor **new_good, cn_tensor *scale, cn_tensor *good,
                     cn_tensor *found, double growth, double backoff, double interval)
 {
@@ -8981,10 +9342,31 @@ cn_tensor *cn_searchsorted_with(cn_tensor *sorted_sequence, cn_tensor *input, cn
   return cni_apply1(CNI_OP_searchsorted, args, 6, NULL);
 }
 
+cn_tensor *cn_segment_reduce_with(cn_tensor *data, const char *reduce, cn_tensor *lengths,
+                                  cn_tensor *indices, cn_tensor *offsets,
+                                  const cn_segment_reduce_opts *opts)
+{
+  cn_segment_reduce_opts room;
+  const cn_segment_reduce_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "segment_reduce");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(data), cn_v_str(reduce), cn_v_tensor(lengths),
+                     cn_v_tensor(indices), cn_v_tensor(offsets), cn_v_int(cn_opt_int(o->axis, 0)),
+                     cn_v_bool(o->unsafe), cn_opt_float_or_none(o->initial)};
+  return cni_apply1(CNI_OP_segment_reduce, args, 8, NULL);
+}
+
 cn_tensor *cn_select(cn_tensor *input, int64_t dim, int64_t index)
 {
   cn_value args[] = {cn_v_tensor(input), cn_v_int(dim), cn_v_int(index)};
   return cni_apply1(CNI_OP_select, args, 3, NULL);
+}
+
+cn_tensor *cn_select_copy(cn_tensor *input, int64_t dim, int64_t index)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_int(dim), cn_v_int(index)};
+  return cni_apply1(CNI_OP_select_copy, args, 3, NULL);
 }
 
 cn_tensor *cn_select_scatter(cn_tensor *input, cn_tensor *src, int64_t dim, int64_t index)
@@ -9166,6 +9548,19 @@ cn_tensor *cn_slice_with(cn_tensor *input, int64_t dim, int64_t start, int64_t e
   return cni_apply1(CNI_OP_slice, args, 5, NULL);
 }
 
+cn_tensor *cn_slice_copy_with(cn_tensor *input, int64_t start, int64_t end,
+                              const cn_slice_copy_opts *opts)
+{
+  cn_slice_copy_opts room;
+  const cn_slice_copy_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "slice_copy");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_int(cn_opt_int(o->dim, 0)), cn_arg_int(start),
+                     cn_arg_int(end), cn_v_int(cn_opt_int(o->step, 1))};
+  return cni_apply1(CNI_OP_slice_copy, args, 5, NULL);
+}
+
 cn_tensor *cn_slice_scatter_with(cn_tensor *input, cn_tensor *src, int64_t start, int64_t end,
                                  const cn_slice_scatter_opts *opts)
 {
@@ -9243,6 +9638,14 @@ cn_tensor *cn_softmax_backward(cn_tensor *grad_output, cn_tensor *output, int64_
 {
   cn_value args[] = {cn_v_tensor(grad_output), cn_v_tensor(output), cn_v_int(dim)};
   return cni_apply1(CNI_OP_softmax_backward, args, 3, NULL);
+}
+
+cn_tensor *cn_softmax_backward_data(cn_tensor *grad_output, cn_tensor *output, int64_t dim,
+                                    cn_dtype input_dtype)
+{
+  cn_value args[] = {cn_v_tensor(grad_output), cn_v_tensor(output), cn_v_int(dim),
+                     cn_v_int(input_dtype)};
+  return cni_apply1(CNI_OP_softmax_backward_data, args, 4, NULL);
 }
 
 cn_tensor *cn_softmin_with(cn_tensor *input, int64_t dim, const cn_softmin_opts *opts)
@@ -9359,6 +9762,60 @@ int cn_sparse_adam_update_inplace_with(cn_tensor *param, cn_tensor *exp_avg, cn_
   return cni_apply_over(CNI_OP_sparse_adam_update, args, 9);
 }
 
+cn_tensor *cn_special_airy_ai(cn_tensor *x)
+{
+  cn_value args[] = {cn_v_tensor(x)};
+  return cni_apply1(CNI_OP_special_airy_ai, args, 1, NULL);
+}
+
+cn_tensor *cn_special_bessel_j0(cn_tensor *input)
+{
+  cn_value args[] = {cn_v_tensor(input)};
+  return cni_apply1(CNI_OP_special_bessel_j0, args, 1, NULL);
+}
+
+cn_tensor *cn_special_bessel_j1(cn_tensor *input)
+{
+  cn_value args[] = {cn_v_tensor(input)};
+  return cni_apply1(CNI_OP_special_bessel_j1, args, 1, NULL);
+}
+
+cn_tensor *cn_special_bessel_y0(cn_tensor *input)
+{
+  cn_value args[] = {cn_v_tensor(input)};
+  return cni_apply1(CNI_OP_special_bessel_y0, args, 1, NULL);
+}
+
+cn_tensor *cn_special_bessel_y1(cn_tensor *input)
+{
+  cn_value args[] = {cn_v_tensor(input)};
+  return cni_apply1(CNI_OP_special_bessel_y1, args, 1, NULL);
+}
+
+cn_tensor *cn_special_chebyshev_polynomial_t(cn_tensor *x, cn_tensor *n)
+{
+  cn_value args[] = {cn_v_tensor(x), cn_v_tensor(n)};
+  return cni_apply1(CNI_OP_special_chebyshev_polynomial_t, args, 2, NULL);
+}
+
+cn_tensor *cn_special_chebyshev_polynomial_u(cn_tensor *x, cn_tensor *n)
+{
+  cn_value args[] = {cn_v_tensor(x), cn_v_tensor(n)};
+  return cni_apply1(CNI_OP_special_chebyshev_polynomial_u, args, 2, NULL);
+}
+
+cn_tensor *cn_special_chebyshev_polynomial_v(cn_tensor *x, cn_tensor *n)
+{
+  cn_value args[] = {cn_v_tensor(x), cn_v_tensor(n)};
+  return cni_apply1(CNI_OP_special_chebyshev_polynomial_v, args, 2, NULL);
+}
+
+cn_tensor *cn_special_chebyshev_polynomial_w(cn_tensor *x, cn_tensor *n)
+{
+  cn_value args[] = {cn_v_tensor(x), cn_v_tensor(n)};
+  return cni_apply1(CNI_OP_special_chebyshev_polynomial_w, args, 2, NULL);
+}
+
 cn_tensor *cn_special_entr(cn_tensor *input)
 {
   cn_value args[] = {cn_v_tensor(input)};
@@ -9369,6 +9826,18 @@ cn_tensor *cn_special_erfcx(cn_tensor *input)
 {
   cn_value args[] = {cn_v_tensor(input)};
   return cni_apply1(CNI_OP_special_erfcx, args, 1, NULL);
+}
+
+cn_tensor *cn_special_hermite_polynomial_h(cn_tensor *x, cn_tensor *n)
+{
+  cn_value args[] = {cn_v_tensor(x), cn_v_tensor(n)};
+  return cni_apply1(CNI_OP_special_hermite_polynomial_h, args, 2, NULL);
+}
+
+cn_tensor *cn_special_hermite_polynomial_he(cn_tensor *x, cn_tensor *n)
+{
+  cn_value args[] = {cn_v_tensor(x), cn_v_tensor(n)};
+  return cni_apply1(CNI_OP_special_hermite_polynomial_he, args, 2, NULL);
 }
 
 cn_tensor *cn_special_i0e(cn_tensor *input)
@@ -9389,10 +9858,34 @@ cn_tensor *cn_special_i1e(cn_tensor *input)
   return cni_apply1(CNI_OP_special_i1e, args, 1, NULL);
 }
 
+cn_tensor *cn_special_laguerre_polynomial_l(cn_tensor *x, cn_tensor *n)
+{
+  cn_value args[] = {cn_v_tensor(x), cn_v_tensor(n)};
+  return cni_apply1(CNI_OP_special_laguerre_polynomial_l, args, 2, NULL);
+}
+
+cn_tensor *cn_special_legendre_polynomial_p(cn_tensor *x, cn_tensor *n)
+{
+  cn_value args[] = {cn_v_tensor(x), cn_v_tensor(n)};
+  return cni_apply1(CNI_OP_special_legendre_polynomial_p, args, 2, NULL);
+}
+
 cn_tensor *cn_special_log_ndtr(cn_tensor *input)
 {
   cn_value args[] = {cn_v_tensor(input)};
   return cni_apply1(CNI_OP_special_log_ndtr, args, 1, NULL);
+}
+
+cn_tensor *cn_special_modified_bessel_k0(cn_tensor *input)
+{
+  cn_value args[] = {cn_v_tensor(input)};
+  return cni_apply1(CNI_OP_special_modified_bessel_k0, args, 1, NULL);
+}
+
+cn_tensor *cn_special_modified_bessel_k1(cn_tensor *input)
+{
+  cn_value args[] = {cn_v_tensor(input)};
+  return cni_apply1(CNI_OP_special_modified_bessel_k1, args, 1, NULL);
 }
 
 cn_tensor *cn_special_ndtr(cn_tensor *input)
@@ -9405,6 +9898,48 @@ cn_tensor *cn_special_ndtri(cn_tensor *input)
 {
   cn_value args[] = {cn_v_tensor(input)};
   return cni_apply1(CNI_OP_special_ndtri, args, 1, NULL);
+}
+
+cn_tensor *cn_special_scaled_modified_bessel_k0(cn_tensor *x)
+{
+  cn_value args[] = {cn_v_tensor(x)};
+  return cni_apply1(CNI_OP_special_scaled_modified_bessel_k0, args, 1, NULL);
+}
+
+cn_tensor *cn_special_scaled_modified_bessel_k1(cn_tensor *x)
+{
+  cn_value args[] = {cn_v_tensor(x)};
+  return cni_apply1(CNI_OP_special_scaled_modified_bessel_k1, args, 1, NULL);
+}
+
+cn_tensor *cn_special_shifted_chebyshev_polynomial_t(cn_tensor *x, cn_tensor *n)
+{
+  cn_value args[] = {cn_v_tensor(x), cn_v_tensor(n)};
+  return cni_apply1(CNI_OP_special_shifted_chebyshev_polynomial_t, args, 2, NULL);
+}
+
+cn_tensor *cn_special_shifted_chebyshev_polynomial_u(cn_tensor *x, cn_tensor *n)
+{
+  cn_value args[] = {cn_v_tensor(x), cn_v_tensor(n)};
+  return cni_apply1(CNI_OP_special_shifted_chebyshev_polynomial_u, args, 2, NULL);
+}
+
+cn_tensor *cn_special_shifted_chebyshev_polynomial_v(cn_tensor *x, cn_tensor *n)
+{
+  cn_value args[] = {cn_v_tensor(x), cn_v_tensor(n)};
+  return cni_apply1(CNI_OP_special_shifted_chebyshev_polynomial_v, args, 2, NULL);
+}
+
+cn_tensor *cn_special_shifted_chebyshev_polynomial_w(cn_tensor *x, cn_tensor *n)
+{
+  cn_value args[] = {cn_v_tensor(x), cn_v_tensor(n)};
+  return cni_apply1(CNI_OP_special_shifted_chebyshev_polynomial_w, args, 2, NULL);
+}
+
+cn_tensor *cn_special_spherical_bessel_j0(cn_tensor *x)
+{
+  cn_value args[] = {cn_v_tensor(x)};
+  return cni_apply1(CNI_OP_special_spherical_bessel_j0, args, 1, NULL);
 }
 
 cn_tensor *cn_special_xlog1py(cn_tensor *input, cn_tensor *other)
@@ -9452,6 +9987,20 @@ int cn_split_with_sizes_with(cn_tensor **out, size_t capacity, cn_tensor *input,
   return cni_apply_list(CNI_OP_split_with_sizes, args, 3, out, capacity);
 }
 
+int cn_split_with_sizes_copy_with(cn_tensor **out, size_t capacity, cn_tensor *input,
+                                  const int64_t *split_sizes, size_t nsplit_sizes,
+                                  const cn_split_with_sizes_copy_opts *opts)
+{
+  cn_split_with_sizes_copy_opts room;
+  const cn_split_with_sizes_copy_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "split_with_sizes_copy");
+  if (!o) return CN_ERR_VALUE;
+  cn_value args[] = {cn_v_tensor(input), cn_v_ints(split_sizes, nsplit_sizes),
+                     cn_v_int(cn_opt_int(o->dim, 0))};
+  return cni_apply_list(CNI_OP_split_with_sizes_copy, args, 3, out, capacity);
+}
+
 cn_tensor *cn_sqrt(cn_tensor *input)
 {
   cn_value args[] = {cn_v_tensor(input)};
@@ -9491,6 +10040,17 @@ cn_tensor *cn_squeeze_with(cn_tensor *input, const cn_squeeze_opts *opts)
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_opt_ints(o->dim, NULL, 0)};
   return cni_apply1(CNI_OP_squeeze, args, 2, NULL);
+}
+
+cn_tensor *cn_squeeze_copy_with(cn_tensor *input, const cn_squeeze_copy_opts *opts)
+{
+  cn_squeeze_copy_opts room;
+  const cn_squeeze_copy_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "squeeze_copy");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_opt_ints(o->dim, NULL, 0)};
+  return cni_apply1(CNI_OP_squeeze_copy, args, 2, NULL);
 }
 
 cn_tensor *cn_stack_with(cn_tensor *const *tensors, size_t ntensors, const cn_stack_opts *opts)
@@ -9614,6 +10174,12 @@ cn_tensor *cn_t(cn_tensor *input)
 {
   cn_value args[] = {cn_v_tensor(input)};
   return cni_apply1(CNI_OP_t, args, 1, NULL);
+}
+
+cn_tensor *cn_t_copy(cn_tensor *input)
+{
+  cn_value args[] = {cn_v_tensor(input)};
+  return cni_apply1(CNI_OP_t_copy, args, 1, NULL);
 }
 
 cn_tensor *cn_take(cn_tensor *input, cn_tensor *index)
@@ -9747,6 +10313,12 @@ cn_tensor *cn_transpose(cn_tensor *input, int64_t dim0, int64_t dim1)
 {
   cn_value args[] = {cn_v_tensor(input), cn_v_int(dim0), cn_v_int(dim1)};
   return cni_apply1(CNI_OP_transpose, args, 3, NULL);
+}
+
+cn_tensor *cn_transpose_copy(cn_tensor *input, int64_t dim0, int64_t dim1)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_int(dim0), cn_v_int(dim1)};
+  return cni_apply1(CNI_OP_transpose_copy, args, 3, NULL);
 }
 
 cn_tensor *cn_trapezoid_with(cn_tensor *y, cn_tensor *x, const cn_trapezoid_opts *opts)
@@ -9910,6 +10482,18 @@ int cn_unbind_with(cn_tensor **out, size_t capacity, cn_tensor *input, const cn_
   return cni_apply_list(CNI_OP_unbind, args, 2, out, capacity);
 }
 
+int cn_unbind_copy_with(cn_tensor **out, size_t capacity, cn_tensor *input,
+                        const cn_unbind_copy_opts *opts)
+{
+  cn_unbind_copy_opts room;
+  const cn_unbind_copy_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "unbind_copy");
+  if (!o) return CN_ERR_VALUE;
+  cn_value args[] = {cn_v_tensor(input), cn_v_int(cn_opt_int(o->dim, 0))};
+  return cni_apply_list(CNI_OP_unbind_copy, args, 2, out, capacity);
+}
+
 cn_tensor *cn_unflatten(cn_tensor *input, int64_t dim, const int64_t *sizes, size_t nsizes)
 {
   cn_value args[] = {cn_v_tensor(input), cn_v_int(dim), cn_v_ints(sizes, nsizes)};
@@ -9920,6 +10504,12 @@ cn_tensor *cn_unfold(cn_tensor *input, int64_t dimension, int64_t size, int64_t 
 {
   cn_value args[] = {cn_v_tensor(input), cn_v_int(dimension), cn_v_int(size), cn_v_int(step)};
   return cni_apply1(CNI_OP_unfold, args, 4, NULL);
+}
+
+cn_tensor *cn_unfold_copy(cn_tensor *input, int64_t dimension, int64_t size, int64_t step)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_int(dimension), cn_v_int(size), cn_v_int(step)};
+  return cni_apply1(CNI_OP_unfold_copy, args, 4, NULL);
 }
 
 static cn_tensor *run_uniform(cn_tensor *input, const cn_uniform_opts *opts, cn_tensor *dest)
@@ -9998,10 +10588,50 @@ int cn_unravel_index(cn_tensor **out, size_t capacity, cn_tensor *indices, const
   return cni_apply_list(CNI_OP_unravel_index, args, 2, out, capacity);
 }
 
+cn_tensor *cn_unsafe_masked_index(cn_tensor *input, cn_tensor *mask, cn_tensor *const *indices,
+                                  size_t nindices, double fill)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(mask), cn_v_tensors(indices, nindices),
+                     cn_v_float(fill)};
+  return cni_apply1(CNI_OP_unsafe_masked_index, args, 4, NULL);
+}
+
+cn_tensor *cn_unsafe_masked_index_put_accumulate(cn_tensor *input, cn_tensor *mask,
+                                                 cn_tensor *const *indices, size_t nindices,
+                                                 cn_tensor *values)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(mask), cn_v_tensors(indices, nindices),
+                     cn_v_tensor(values)};
+  return cni_apply1(CNI_OP_unsafe_masked_index_put_accumulate, args, 4, NULL);
+}
+
 cn_tensor *cn_unsqueeze(cn_tensor *input, int64_t dim)
 {
   cn_value args[] = {cn_v_tensor(input), cn_v_int(dim)};
   return cni_apply1(CNI_OP_unsqueeze, args, 2, NULL);
+}
+
+cn_tensor *cn_unsqueeze_copy(cn_tensor *input, int64_t dim)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_int(dim)};
+  return cni_apply1(CNI_OP_unsqueeze_copy, args, 2, NULL);
+}
+
+cn_tensor *cn_upsample_bilinear2d_aa_with(cn_tensor *input, const int64_t *output_size,
+                                          size_t noutput_size, bool align_corners,
+                                          const cn_upsample_bilinear2d_aa_opts *opts)
+{
+  cn_upsample_bilinear2d_aa_opts room;
+  const cn_upsample_bilinear2d_aa_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "upsample_bilinear2d_aa");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_ints(output_size, noutput_size),
+                     cn_v_bool(align_corners), cn_opt_float_or_none(o->scales_h),
+                     cn_opt_float_or_none(o->scales_w)};
+  cni_few lists[5];
+  if (cni_fit_lists(CNI_OP_upsample_bilinear2d_aa, args, lists)) return NULL;
+  return cni_apply1(CNI_OP_upsample_bilinear2d_aa, args, 5, NULL);
 }
 
 cn_tensor *cn_vander_with(cn_tensor *x, int64_t N, const cn_vander_opts *opts)
@@ -10058,6 +10688,12 @@ cn_tensor *cn_view(cn_tensor *input, const int64_t *size, size_t nsize)
 {
   cn_value args[] = {cn_v_tensor(input), cn_v_ints(size, nsize)};
   return cni_apply1(CNI_OP_view, args, 2, NULL);
+}
+
+cn_tensor *cn_view_copy(cn_tensor *input, const int64_t *size, size_t nsize)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_ints(size, nsize)};
+  return cni_apply1(CNI_OP_view_copy, args, 2, NULL);
 }
 
 cn_tensor *cn_view_dtype(cn_tensor *input, cn_dtype dtype)

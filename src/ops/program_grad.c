@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "build.h"
 #include "hot.h"
+#include "base/maths.h"
 #include "program.h"
 #include "table.h"
 

@@ -21,6 +21,8 @@ static const struct {
   {"layouts", "as_strided", "strides count in memory", NULL},
   {"layouts", "as_strided_from", "strides count in memory", NULL},
   {"layouts", "as_strided_scatter", "strides count in memory", NULL},
+  {"layouts", "as_strided_copy", "strides count in memory", NULL},
+  {"layouts", "view_copy", "a view of another layout may need a copy", NULL},
 
   {"layouts", "view_dtype", "the last dimension must be dense", NULL},
 

@@ -281,6 +281,14 @@ static int op_fractional_max_pool3d_with_indices(cn_tensor **out, const cn_value
       a[3].u.t);
 }
 
+static int op_hash_tensor(cn_tensor **out, const cn_value *a)
+{
+  out[0] = cn_hash_tensor_with(a[0].u.t,
+      &(const cn_hash_tensor_opts){.size = sizeof(cn_hash_tensor_opts), .dim = list_ints(&a[1]),
+      .keepdim = a[2].u.i, .mode = list_int(&a[3])});
+  return cn_err();
+}
+
 static int op_histogram(cn_tensor **out, const cn_value *a)
 {
   return cn_histogram_with(&out[0], &out[1], a[0].u.t, a[1].u.i, a[3].u.t,
@@ -539,6 +547,13 @@ static int op_squeeze(cn_tensor **out, const cn_value *a)
   return cn_err();
 }
 
+static int op_squeeze_copy(cn_tensor **out, const cn_value *a)
+{
+  out[0] = cn_squeeze_copy_with(a[0].u.t,
+      &(const cn_squeeze_copy_opts){.size = sizeof(cn_squeeze_copy_opts), .dim = list_ints(&a[1])});
+  return cn_err();
+}
+
 static int op_std(cn_tensor **out, const cn_value *a)
 {
   out[0] = cn_std_with(a[0].u.t, &(const cn_std_opts){.size = sizeof(cn_std_opts),
@@ -557,6 +572,15 @@ static int op_sum(cn_tensor **out, const cn_value *a)
 {
   out[0] = cn_sum_with(a[0].u.t, &(const cn_sum_opts){.size = sizeof(cn_sum_opts),
       .dim = list_ints(&a[1]), .keepdim = a[2].u.i, .dtype = (cn_dtype)a[3].u.i});
+  return cn_err();
+}
+
+static int op_upsample_bilinear2d_aa(cn_tensor **out, const cn_value *a)
+{
+  out[0] = cn_upsample_bilinear2d_aa_with(a[0].u.t, a[1].tag ? a[1].u.is : NULL, (size_t)a[1].n,
+      a[2].u.i,
+      &(const cn_upsample_bilinear2d_aa_opts){.size = sizeof(cn_upsample_bilinear2d_aa_opts),
+      .scales_h = list_float(&a[3]), .scales_w = list_float(&a[4])});
   return cn_err();
 }
 
@@ -1054,6 +1078,7 @@ const list_op list_ops[] = {
   {"fold", op_fold},
   {"fractional_max_pool2d_with_indices", op_fractional_max_pool2d_with_indices},
   {"fractional_max_pool3d_with_indices", op_fractional_max_pool3d_with_indices},
+  {"hash_tensor", op_hash_tensor},
   {"histogram", op_histogram},
   {"im2col", op_im2col},
   {"interpolate", op_interpolate},
@@ -1086,9 +1111,11 @@ const list_op list_ops[] = {
   {"roll", op_roll},
   {"rot90", op_rot90},
   {"squeeze", op_squeeze},
+  {"squeeze_copy", op_squeeze_copy},
   {"std", op_std},
   {"std_mean", op_std_mean},
   {"sum", op_sum},
+  {"upsample_bilinear2d_aa", op_upsample_bilinear2d_aa},
   {"var", op_var},
   {"var_mean", op_var_mean},
   {NULL, NULL},

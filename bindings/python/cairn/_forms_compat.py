@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["adjoint", "binomial", "cholesky", "conj", "conj_physical", "detach_", "get_device", "get_device_module",
            "imag", "is_conj", "is_distributed", "is_inference", "is_neg", "is_same_size", "is_signed", "is_storage",
-           "narrow_copy", "pca_lowrank", "qr", "range", "real", "resize_as_", "resolve_conj", "resolve_neg",
+           "pca_lowrank", "qr", "range", "real", "resize_as_", "resolve_conj", "resolve_neg",
            "svd_lowrank", "typename", "unsafe_chunk", "unsafe_split", "unsafe_split_with_sizes", "zero_"]
 
 
@@ -116,11 +116,6 @@ def typename(obj: Any) -> str:
     what = obj if hasattr(obj, "__qualname__") else type(obj)
     module = getattr(what, "__module__", "") or ""
     return what.__qualname__ if module in ("", "builtins") else "%s.%s" % (module, what.__qualname__)
-
-
-def narrow_copy(input: Tensor, dim: builtins.int, start: builtins.int, length: builtins.int) -> Tensor:
-    """narrow, with memory of its own."""
-    return input.narrow_copy(dim, start, length)
 
 
 def unsafe_chunk(input: Tensor, chunks: builtins.int, dim: builtins.int = 0) -> tuple[Tensor, ...]:

@@ -69,11 +69,6 @@ class Compat:
             return _C.tensor(first, dtype=self.dtype, device=place)
         return _C.empty(tuple(first) if isinstance(first, Size) else args, dtype=self.dtype, device=place)
 
-    def narrow_copy(self: Any, dim: int, start: int, length: int) -> Tensor:
-        """narrow, with memory of its own."""
-        part: Tensor = self.narrow(dim, start, length)
-        return part.clone()
-
     def unsafe_chunk(self: Any, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
         """chunk. (Torch's may be written into where chunk's may not; these are chunk's.)"""
         parts: tuple[Tensor, ...] = self.chunk(chunks, dim)

@@ -43,6 +43,8 @@ static const char *const by_data = "the sizes of its results depend on data, and
 
 static const char *const by_steps = "its series take as many steps as the numbers ask for";
 
+static const char *const by_degree = "its recurrence takes as many steps as the degrees ask for";
+
 const char *cn_stablehlo_problem(const cn_op *op)
 {
   static const struct {
@@ -57,6 +59,7 @@ const char *cn_stablehlo_problem(const cn_op *op)
   if (!op || cn_op_describe(&info, op)) return NULL;
   for (size_t i = 0; i < sizeof known / sizeof *known; i++)
     if (!strcmp(info.name, known[i].op)) return known[i].why;
+  if (strstr(info.name, "_polynomial_")) return by_degree;
   if (op->flags & CN_OP_EFFECTS) return "it calls a function of the host";
   if (row_of(op) || is_formula(op) || can_take_apart(op)) return NULL;
   return "it has no form in StableHLO yet, nor is it made of ops that have";

@@ -34,7 +34,8 @@ static const struct {
     {"getri", offsetof(cni_lapack, getri)}, {"potrf", offsetof(cni_lapack, potrf)},
     {"trtrs", offsetof(cni_lapack, trtrs)}, {"geqrf", offsetof(cni_lapack, geqrf)},
     {"orgqr", offsetof(cni_lapack, orgqr)}, {"gesdd", offsetof(cni_lapack, gesdd)},
-    {"syevd", offsetof(cni_lapack, syevd)},
+    {"syevd", offsetof(cni_lapack, syevd)}, {"ormqr", offsetof(cni_lapack, ormqr)},
+    {"sytrf", offsetof(cni_lapack, sytrf)}, {"sytrs", offsetof(cni_lapack, sytrs)},
 };
 
 static bool find_one(void *library, char type, const char *name, char *slot)

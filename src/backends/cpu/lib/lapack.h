@@ -33,6 +33,16 @@ typedef struct cni_lapack {
   /* The first n columns of Q from k reflections, in place. a: (m, n) */
   void (*orgqr[2])(const int *m, const int *n, const int *k, void *a, const int *lda, const void *tau, void *work,
                    const int *lwork, int *info);
+  /* Q c or c Q from k reflections, in place of c, (m, n). side: "L" or "R"; trans: "N" or "T" */
+  void (*ormqr[2])(const char *side, const char *trans, const int *m, const int *n, const int *k, const void *a,
+                   const int *lda, const void *tau, void *c, const int *ldc, void *work, const int *lwork, int *info,
+                   size_t side_length, size_t trans_length);
+  /* L D L^T of a symmetric matrix with Bunch and Kaufman's pivots, in place of its triangle. ipiv: (n) */
+  void (*sytrf[2])(const char *uplo, const int *n, void *a, const int *lda, int *ipiv, void *work, const int *lwork,
+                   int *info, size_t uplo_length);
+  /* Solves with sytrf's result, in place. b: (n, nrhs) */
+  void (*sytrs[2])(const char *uplo, const int *n, const int *nrhs, const void *a, const int *lda, const int *ipiv,
+                   void *b, const int *ldb, int *info, size_t uplo_length);
   /* Singular values and vectors, divide and conquer; a is lost. jobz: "A" all vectors, "S" min(m, n), "N" none;
    * iwork: (8 min(m, n)) */
   void (*gesdd[2])(const char *jobz, const int *m, const int *n, void *a, const int *lda, void *s, void *u,

@@ -74,6 +74,10 @@ int64_t cni_lu(double *a, int64_t m, int64_t n, int64_t *swaps);
 void cni_substitute(const double *a, int64_t a_row, int64_t a_col, bool upper, bool unit, double *b, int64_t n,
                     int64_t k);
 void cni_exchange_rows(double *b, const int64_t *swaps, int64_t n, int64_t k);
+/* Applies I - tau v v^T to the columns [from, to) of the rows of a, (rows, *) with `step` between rows. v has
+ * v[0] = 1, which is not stored; v[i] lies at v[i * v_step]. w: `to` numbers. */
+void cni_reflect(double *a, int64_t rows, int64_t step, int64_t from, int64_t to, const double *v, int64_t v_step,
+                 double tau, double *w);
 /* a: (m, n) becomes R and, below it, the reflections; tau: min(m, n). w: n numbers of room. */
 void cni_householder(double *a, int64_t m, int64_t n, double *tau, double *w);
 /* ... column i of that alone: turns it and those behind it. */

@@ -8,10 +8,8 @@
 #include "backends/cpu/cpu.h"
 #include "linalg.h"
 
-/* Applies I - tau v v^T to the columns [from, to) of the rows of a, (rows, *) with `step` between rows. v has
- * v[0] = 1, which is not stored; v[i] lies at v[i * v_step]. */
-static void reflect(double *a, int64_t rows, int64_t step, int64_t from, int64_t to, const double *v, int64_t v_step,
-                    double tau, double *w)
+void cni_reflect(double *a, int64_t rows, int64_t step, int64_t from, int64_t to, const double *v, int64_t v_step,
+                 double tau, double *w)
 {
   memcpy(w + from, a + from, (size_t)(to - from) * sizeof *w);
   for (int64_t i = 1; i < rows; i++) {
@@ -45,7 +43,7 @@ void cni_householder_step(double *a, int64_t m, int64_t n, int64_t i, double *ta
   tau[i] = (beta - alpha) / beta;
   for (int64_t r = 1; r < m - i; r++) x[r * n] /= alpha - beta;
   *x = beta;
-  if (i + 1 < n) reflect(a + i * n, m - i, n, i + 1, n, x, n, tau[i], w);
+  if (i + 1 < n) cni_reflect(a + i * n, m - i, n, i + 1, n, x, n, tau[i], w);
 }
 
 void cni_householder(double *a, int64_t m, int64_t n, double *tau, double *w)
@@ -59,7 +57,7 @@ void cni_householder_q(const double *a, int64_t m, int64_t n, const double *tau,
   for (int64_t i = 0; i < m && i < cols; i++) q[i * cols + i] = 1;
   int64_t last = (m < n ? m : n) < cols ? (m < n ? m : n) : cols;
   for (int64_t i = last - 1; i >= 0; i--)
-    if (tau[i] != 0) reflect(q + i * cols, m - i, cols, i, cols, a + i * n + i, n, tau[i], w);
+    if (tau[i] != 0) cni_reflect(q + i * cols, m - i, cols, i, cols, a + i * n + i, n, tau[i], w);
 }
 
 /* ---- linalg_qr(A, mode) -> (Q, R) ---- */
