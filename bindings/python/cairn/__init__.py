@@ -5,7 +5,10 @@ Every op of the library's table is a function here (`cairn.add`) and, where torc
 they come from the C extension. What is written in Python lies in the modules below.
 """
 from ._C import *  # noqa: F401,F403  (every op, the dtypes, device, settings)
-from ._C import _grouped_mm as _grouped_mm, _int_mm as _int_mm, _scaled_mm as _scaled_mm, _version
+from ._C import (_chunk_cat as _chunk_cat, _grouped_mm as _grouped_mm, _int_mm as _int_mm, _safe_softmax as
+                 _safe_softmax, _scaled_mm as _scaled_mm, _softmax_backward_data as _softmax_backward_data,
+                 _unsafe_masked_index as _unsafe_masked_index, _unsafe_masked_index_put_accumulate as
+                 _unsafe_masked_index_put_accumulate, _version)
 from ._types import (Size as Size, finfo as finfo, iinfo as iinfo, inf as inf, nan as nan, pi as pi, e as e, newaxis
                      as newaxis)
 from ._tensor import Tensor as Tensor
@@ -25,6 +28,7 @@ from ._forms_linalg import *  # noqa: F401,F403
 from ._forms_order import *  # noqa: F401,F403
 from ._inplace_ops import *  # noqa: F401,F403
 from ._forms_compat import *  # noqa: F401,F403
+from ._forms_native import *  # noqa: F401,F403
 from ._forms_compat import _assert as _assert
 from typing import TYPE_CHECKING as _TYPING
 
@@ -32,11 +36,11 @@ from typing import TYPE_CHECKING as _TYPING
 # and names that stand in one of them.
 _MODULES = ("__config__", "_dynamo", "_inductor", "_jit_internal", "_ops", "_tensor_str", "_utils", "accelerator",
             "amp", "ao", "backends", "callbacks", "compiler", "cpu", "cuda", "datasets", "distributed", "distributions",
-            "export", "func", "functional", "futures", "fx", "hub", "io", "jit", "keras", "library", "lists", "metrics",
-            "models", "monitor", "mps", "multiprocessing", "nested", "nn", "onnx", "ops", "optim", "overrides",
-            "package", "profiler", "quantization", "quasirandom", "serialization", "sharding", "signal", "stablehlo",
-            "storage", "strings", "testing", "tokenizers", "torch_version", "transforms", "types", "utils", "xpu",
-            "zoo")
+            "export", "func", "functional", "futures", "fx", "hub", "io", "jit", "keras", "library", "lists", "masked",
+            "metrics", "models", "monitor", "mps", "multiprocessing", "nested", "nn", "onnx", "ops", "optim",
+            "overrides", "package", "profiler", "quantization", "quasirandom", "serialization", "sharding", "signal",
+            "stablehlo", "storage", "strings", "testing", "tokenizers", "torch_version", "transforms", "types", "utils",
+            "xpu", "zoo")
 # Private modules of torch that have no counterpart: see _absent_parts.py.
 _PARTS = frozenset("_VF _custom_ops _decomp _dispatch _export _functorch _guards _higher_order_ops _lazy _library "
                    "_logging _meta_registrations _numpy _prims _prims_common _refs _streambase _subclasses _vmap_internals "
@@ -66,8 +70,8 @@ if _TYPING:
                    compiler as compiler, cpu as cpu, cuda as cuda, datasets as datasets, distributed as distributed,
                    distributions as distributions, export as export, func as func, functional as functional,
                    futures as futures, fx as fx, hub as hub, io as io, jit as jit, keras as keras, library as library,
-                   lists as lists, metrics as metrics, models as models, monitor as monitor, mps as mps,
-                   multiprocessing as multiprocessing, nested as nested, nn as nn, onnx as onnx, ops as ops,
+                   lists as lists, masked as masked, metrics as metrics, models as models, monitor as monitor,
+                   mps as mps, multiprocessing as multiprocessing, nested as nested, nn as nn, onnx as onnx, ops as ops,
                    optim as optim, overrides as overrides, package as package, profiler as profiler,
                    quantization as quantization, quasirandom as quasirandom, serialization as serialization,
                    sharding as sharding, signal as signal, stablehlo as stablehlo, storage as storage,

@@ -13,12 +13,25 @@ from ._tensor import Tensor
 if TYPE_CHECKING:
     from ._C import _Dtype, _Number
 
-__all__ = ["chain_matmul", "norm"]
+__all__ = ["chain_matmul", "lu", "norm"]
 
 
 def chain_matmul(*matrices: Tensor, out: Tensor | None = None) -> Tensor:
     """The product of matrices, in the cheapest order. See linalg.multi_dot."""
     return _into(out, _C.linalg_multi_dot(matrices))
+
+
+def lu(A: Tensor, pivot: builtins.bool = True, get_infos: builtins.bool = False,
+       out: Sequence[Tensor] | None = None) -> tuple[Tensor, ...]:
+    """The older linalg.lu_factor, without an error for a singular matrix; with get_infos where it is singular."""
+    found: tuple[Tensor, ...] = _C.linalg_lu_factor_ex(A, pivot=pivot)
+    if not get_infos:
+        found = found[0], found[1]
+    if out is None:
+        return found
+    if len(out) != len(found):
+        raise TypeError("expected tuple of %d elements but got %d" % (len(found), len(out)))
+    return tuple(target.resize_(value.shape).copy_(value) for target, value in zip(out, found))
 
 
 def norm(input: Tensor, p: _Number | str | None = "fro", dim: builtins.int | Sequence[builtins.int] | None = None,
@@ -38,4 +51,4 @@ def norm(input: Tensor, p: _Number | str | None = "fro", dim: builtins.int | Seq
     return _into(out, _C.norm(input, order, dim, keepdim, dtype=dtype))
 
 
-_methods(norm)
+_methods(lu, norm)

@@ -365,6 +365,7 @@ class Tensor(Compat, _C.TensorBase):
         gather = _forms.gather
         histogram = _forms_order.histogram
         log_softmax = _forms.log_softmax
+        lu = _forms_linalg.lu
         masked_select = _forms_shape.masked_select
         nonzero = _forms.nonzero
         norm = _forms_linalg.norm

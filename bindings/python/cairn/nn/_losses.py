@@ -86,11 +86,16 @@ def linear_cross_entropy(input: Tensor, linear_weight: Tensor, target: Tensor, *
     """cross_entropy of the scores that a linear layer gives. Of many rows with plain classes no more than 4,096 rows of
     scores are there at a time; options, which choose such parts in torch, change nothing."""
     only_speed("linear_cross_entropy", options=options)
+    if ignore_index is not None and target.is_floating_point():
+        raise RuntimeError("linear_cross_entropy: ignore_index cannot be specified when target contains probabilities")
     ignored = -100 if ignore_index is None else ignore_index
     if linear_weight.ndim == 2:
         return _C.linear_cross_entropy(input, linear_weight, target, linear_bias=linear_bias, weight=weight,
                                        reduction=_reduction(None, None, reduction), ignore_index=ignored,
                                        label_smoothing=label_smoothing)
+    if input.ndim != 2:
+        raise RuntimeError("linear_cross_entropy: linear_weight %s, of more than one dimension of classes, takes a "
+                           "batch (N, in_features), not %s" % (tuple(linear_weight.shape), tuple(input.shape)))
     outer = linear_weight.shape[:-1]
     scores = _C.linear(input, linear_weight.reshape(-1, linear_weight.shape[-1]),
                        None if linear_bias is None else linear_bias.reshape(-1))
