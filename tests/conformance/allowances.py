@@ -7,11 +7,15 @@ error may be some times torch's.
 import torch
 
 F32, F16, BF16 = {torch.float32}, {torch.float16}, {torch.bfloat16}
-HALF = F16 | BF16
+HALF, F64 = F16 | BF16, {torch.float64}
 ORDER = "a sum of many products: the order of adding shows in the last digits"
 SOLVE = "a decomposition: the order of operations is LAPACK's business"
 STORED = "PyTorch stores sums of terms in the half type after each addition; here they are rounded once"
 WEIGHTS = "PyTorch rounds the weights of the interpolation to the half type"
+
+CLIMBED = "PyTorch's recurrence goes up in float32"
+POLYNOMIALS = [f"{shift}chebyshev_polynomial_{kind}" for shift in ("", "shifted_") for kind in "tuvw"]
+POLYNOMIALS += ["hermite_polynomial_h", "hermite_polynomial_he", "laguerre_polynomial_l", "legendre_polynomial_p"]
 
 # name -> (dtypes, reason)
 FORWARD = {
@@ -31,6 +35,20 @@ FORWARD = {
     "nn.functional.multi_head_attention_forward": (F32 | HALF, f"softmax of large numbers; {ORDER}"),
     "log_softmax": (HALF, "PyTorch rounds the sum and its logarithm to the half type, and so loses small results"),
     "index_reduce": (HALF, STORED),
+    "native_layer_norm": (HALF, "the result of one element is 0 but for rounding"),
+    "nn.functional.linear_cross_entropy": (HALF, "PyTorch rounds the scores to the half type"),
+    "masked.log_softmax": (HALF, "PyTorch rounds the sum and its logarithm to the half type, and so loses small "
+                                 "results"),
+    "native_batch_norm": (HALF, "statistics at the border of two numbers"),
+    "_native_batch_norm_legit": (HALF, "statistics at the border of two numbers"),
+    "_batch_norm_with_update": (HALF, "statistics at the border of two numbers"),
+    "native_group_norm": (HALF, "statistics at the border of two numbers"),
+    "grid_sampler_2d": (HALF, "PyTorch computes places and weights in the half type"),
+    "grid_sampler_3d": (HALF, "PyTorch computes places and weights in the half type"),
+    "_segment_reduce": (HALF, STORED),
+    "_unsafe_masked_index_put_accumulate": (HALF, STORED),
+    "torch.ops.aten._scaled_dot_product_flash_attention_for_cpu": (F32 | HALF, f"softmax of large numbers; {ORDER}"),
+    **{f"special.{name}": (F32, CLIMBED) for name in POLYNOMIALS},
     "polygamma": (F32, "PyTorch's reflection loses digits left of 0"),
     "special.polygamma": (F32, "PyTorch's reflection loses digits left of 0"),
 }
@@ -40,6 +58,11 @@ GRADIENT = {
     "matrix_exp": (F32, "other powers of the series"),
     "nn.functional.conv_transpose3d": (F32, ORDER),
     "nn.functional.layer_norm": (F32, "the gradient of one element is 0 but for rounding"),
+    "native_layer_norm": (F32, "the gradient of one element is 0 but for rounding"),
+    "grid_sampler_2d": (F32, ORDER), "grid_sampler_3d": (F32, ORDER),
+    "torch.ops.aten._scaled_dot_product_flash_attention_for_cpu": (F32, ORDER),
+    "linalg.householder_product": (F32, SOLVE), "ormqr": (F32, SOLVE), "linalg.polar": (F32, SOLVE),
+    "linalg.matrix_sqrth": (F32, SOLVE), "svd_lowrank": (F32, SOLVE), "pca_lowrank": (F32, SOLVE),
     "digamma": (F32, "PyTorch's reflection loses digits left of 0"),
     "nn.functional.grid_sample": (F32, ORDER),
     "nn.functional.ctc_loss": (F32, "sums of exponentials of large numbers"),
@@ -47,11 +70,19 @@ GRADIENT = {
     "linalg.cond": (F32, SOLVE), "linalg.eigh": (F32, SOLVE), "linalg.lstsq": (F32, SOLVE),
     "linalg.multi_dot": (F32, ORDER), "linalg.pinv": (F32, SOLVE), "linalg.svd": (F32, SOLVE), "svd": (F32, SOLVE),
 }
+# PyTorch's own error, against sums in forty digits: name -> (what may be added to tolerances, reason)
+OWN_ERROR = {f"special.bessel_{name}": (2e-6, "PyTorch's is off by up to 9e-7 between 5 and 6, float64 too")
+             for name in ("j0", "j1", "y0", "y1")}
+# What PyTorch gets wrong, and is not compared: (name, check) -> why.
+WRONG = {("as_strided_scatter", check): "PyTorch gives input the gradient of the places that src replaced"
+         for check in ("gradient", "second")}
+WRONG["masked.logaddexp", "second"] = "PyTorch's second gradients are NaN where one of both is masked out"
 HALF_GRADIENT = "a half gradient is one pass in float32, rounded once, where PyTorch stores each step"
 
 # name -> {gradient?: how many times torch's error, root of the mean square, is allowed}
 FACTORS = {
     "nn.functional.multi_head_attention_forward": {False: 5.0},
+    "torch.ops.aten._scaled_dot_product_flash_attention_for_cpu": {False: 5.0, True: 5.0},
     "pow": {True: 3.0},
 }
 

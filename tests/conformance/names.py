@@ -15,8 +15,9 @@ class Missing(Exception):
 
 # OpInfo names that are methods only.
 METHODS = set("""contiguous sum_to_size expand expand_as to reshape_as view view_as bfloat16 bool byte char
-    double float half int long short new_zeros new_ones new_empty new_full unfold repeat item""".split())
-PROPERTIES = {"T", "mT"}
+    double float half int long short new_zeros new_ones new_empty new_empty_strided new_full unfold repeat
+    item""".split())
+PROPERTIES = {"T", "mT", "mH"}
 # Fillers: the entry is the in-place method; (name, variant) or name.
 FILLERS = {"cauchy", "exponential", "geometric", "log_normal", "uniform", ("normal", "in_place")}
 # Operators written from the right: the method a class needs so that Python finds it.
@@ -24,6 +25,15 @@ REFLECTED = {"__rdiv__": ["__rdiv__", "__rtruediv__"]}
 RANDOM = set("""bernoulli multinomial normal uniform exponential cauchy geometric log_normal randn rand_like
     randn_like randint randint_like nn.functional.dropout nn.functional.dropout2d nn.functional.dropout3d
     nn.functional.alpha_dropout nn.functional.feature_alpha_dropout nn.functional.rrelu""".split())
+# Random unless the windows' places are given.
+FRACTIONAL = {"nn.functional.fractional_max_pool2d", "nn.functional.fractional_max_pool3d"}
+# Entries of PyTorch's database that nothing can be compared with here, and why.
+UNTRIED = {name: why for why, names in {
+    "its code is CUDA's, compiled by NVRTC": """jiterator_unary jiterator_binary jiterator_binary_return_by_ref
+        jiterator_2inputs_2outputs jiterator_4inputs_with_extra_args""",
+    "PyTorch has it on GPUs alone": """torch.ops.aten._flash_attention_forward torch._scaled_mm_v2
+        torch.ops.aten._efficient_attention_forward""",
+}.items() for name in names.split()}
 # Results whose contents are not defined.
 UNDEFINED = {"empty", "empty_like", "new_empty", "empty_strided", "new_empty_strided", "empty_permuted"}
 
@@ -57,6 +67,44 @@ def where_form(module):
     return lambda self, condition, other, **kwargs: target(condition, self, other, **kwargs)
 
 
+def max_pool2d_backward_form(module):
+    """The entry is the gradient of a pool whose every result has the gradient 1."""
+    pool = find(module, "nn.functional.max_pool2d_with_indices")
+    back = find(module, "max_pool2d_with_indices_backward")
+
+    def call(x, kernel_size=(), stride=(), padding=(0,), dilation=(1,), ceil_mode=False, **_):
+        def numbers(value):
+            return [value] if isinstance(value, int) else list(value)
+        out, indices = pool(x, kernel_size, stride=stride, padding=padding, dilation=dilation, ceil_mode=ceil_mode,
+                            return_indices=True)
+        step = numbers(kernel_size if stride is None else stride)
+        return back(module.ones_like(out), x, numbers(kernel_size), step, numbers(padding), numbers(dilation),
+                    ceil_mode, indices)
+    return call
+
+
+def resized(module):
+    tensor_method(module, "resize_")
+    return lambda x, *args, **kwargs: x.clone().resize_(*args, **kwargs)
+
+
+def resized_as(module):
+    tensor_method(module, "resize_as_")
+    return lambda x, other, **kwargs: x.clone().resize_as_(other, **kwargs)
+
+
+def low_rank(name):
+    """The entry gives the matrix by two factors."""
+    def make(module):
+        target = find(module, name)
+        return lambda a, b, **kwargs: target(a @ b.mT, **kwargs)
+    return make
+
+
+def other_name(name):
+    return lambda module: find(module, name)
+
+
 def zero_form(module):
     tensor_method(module, "zero_")
     return lambda x: x.clone().zero_()
@@ -87,6 +135,16 @@ FORMS = {
     "nn.functional.embedding": swapped("nn.functional.embedding"),
     "nn.functional.embedding_bag": swapped("nn.functional.embedding_bag"),
     "zero_": zero_form,
+    "max_pool2d_with_indices_backward": max_pool2d_backward_form,
+    "resize_": resized,
+    "resize_as_": resized_as,
+    "svd_lowrank": low_rank("svd_lowrank"),
+    "pca_lowrank": low_rank("pca_lowrank"),
+    "_segment_reduce": other_name("segment_reduce"),
+    "torch._scaled_mm": other_name("_scaled_mm"),
+    "torch.ops.aten._safe_softmax.default": other_name("_safe_softmax"),
+    "torch.ops.aten._scaled_dot_product_flash_attention_for_cpu":
+        other_name("_scaled_dot_product_flash_attention_for_cpu"),
     ("normal", "number_mean"): normal_number_mean,
     ("linalg.lstsq", "grad_oriented"): lstsq_form,
     ("linalg.pinv", "singular"): pinv_singular,
@@ -166,6 +224,10 @@ def is_random(op, sample=None):
     name = op.name
     if name in RANDOM:
         return True
+    if sample is not None and name in FRACTIONAL:
+        return sample.kwargs.get("_random_samples") is None
+    if sample is not None and name == "svd_lowrank":       # of full rank: what is left depends on what was drawn
+        return sample.kwargs.get("M") is not None
     if sample is not None and name == "nn.functional.scaled_dot_product_attention":
         return float(sample.kwargs.get("dropout_p", 0.0)) > 0.0
     if sample is not None and name == "nn.functional.multi_head_attention_forward":

@@ -4,7 +4,7 @@
 usage: build/peers/bin/python tests/conformance/opinfo.py [options]
 
   --ops NAME...       these names alone (OpInfo's; default: those of names.txt)
-  --dtypes NAME...    these dtypes alone (float32 float64 float16 bfloat16 int64 bool, and the other integers)
+  --dtypes NAME...    these dtypes alone (float32 float64 float16 bfloat16 int64 bool, the other integers, float8_...)
   --checks NAME...    these checks alone (forward noncontiguous method inplace operator out errors second
                       distribution compiled)
   --sample N          at most N samples per op, dtype and check, chosen by a fixed seed; fewer dtypes
@@ -35,7 +35,8 @@ import unittest
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 MAIN_DTYPES = ["float32", "float64", "float16", "bfloat16", "int64", "bool"]
-MORE_DTYPES = ["int32", "int16", "int8", "uint8"]
+MORE_DTYPES = ["int32", "int16", "int8", "uint8", "uint16", "uint32", "uint64", "float8_e4m3fn", "float8_e5m2",
+               "float8_e4m3fnuz", "float8_e5m2fnuz"]
 SIDE_DTYPES = ["float32", "bfloat16", "int64", "bool"]
 COMPILED_DTYPES = ["float32", "bfloat16", "int64"]
 QUIET_SECONDS = 240     # a worker that says nothing for so long hangs

@@ -8,9 +8,12 @@ import pathlib
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-ORDER = ["float32", "float64", "float16", "bfloat16", "int64", "bool", "int32", "int16", "int8", "uint8"]
+ORDER = ["float32", "float64", "float16", "bfloat16", "int64", "bool", "int32", "int16", "int8", "uint8", "uint16",
+         "uint32", "uint64", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz"]
 SHORT = {"float32": "f32", "float64": "f64", "float16": "f16", "bfloat16": "bf16", "int64": "i64", "int32": "i32",
-         "int16": "i16", "int8": "i8", "uint8": "u8", "bool": "bool"}
+         "int16": "i16", "int8": "i8", "uint8": "u8", "bool": "bool", "uint16": "u16", "uint32": "u32", "uint64": "u64",
+         "float8_e4m3fn": "f8e4m3", "float8_e5m2": "f8e5m2", "float8_e4m3fnuz": "f8e4m3uz",
+         "float8_e5m2fnuz": "f8e5m2uz"}
 
 
 def shown(text, length=230):
@@ -31,7 +34,11 @@ def allowed():
         for name, (dtypes, why) in sorted(table.items()):
             short = " ".join(SHORT[d] for d in ORDER if f"torch.{d}" in map(str, dtypes))
             lines.append(f"| `{name}` | {kind} | {short} | {why} |")
-    lines += ["", "Of equal values, another index than PyTorch's may be given where its sort is not stable: "
+    lines += ["", "PyTorch's own error is added to the tolerance of " +
+              ", ".join(f"`{name}` ({more:g}: {why})" for name, (more, why) in allowances.OWN_ERROR.items()) + ".", "",
+              "Not compared: " + "; ".join(f"`{name}`, {check}: {why}" for (name, check), why in
+                                           allowances.WRONG.items()) + ".",
+              "", "Of equal values, another index than PyTorch's may be given where its sort is not stable: "
               "`kthvalue`, `mode`, `topk`, `sort`, `argsort`.", ""]
     return lines
 
@@ -131,12 +138,17 @@ class Results:
 
     def denominator(self):
         """How much of PyTorch's database is tried at all."""
+        import names  # pylint: disable=import-outside-toplevel
         every, tried = set(self.database), set(self.names)
         entries = sum(name in tried for name in self.database)
         rest = sorted(every - tried)
-        return [f"PyTorch's database has {len(every)} names in {len(self.database)} entries; {len(every & tried)} "
-                f"names ({entries} entries) are tried here, {len(rest)} are not.",
-                "", "Not tried: " + " ".join(f"`{name}`" for name in rest) + ".", ""]
+        lines = [f"PyTorch's database has {len(every)} names in {len(self.database)} entries; {len(every & tried)} "
+                 f"names ({entries} entries) are tried here, {len(rest)} are not.", ""]
+        for why in sorted(set(names.UNTRIED.values())):
+            here = " ".join(f"`{name}`" for name in rest if names.UNTRIED.get(name) == why)
+            lines += [f"Nothing to compare with, {why}: {here}.", ""]
+        open_names = [name for name in rest if name not in names.UNTRIED]
+        return lines + (["Not tried: " + " ".join(f"`{name}`" for name in open_names) + ".", ""] if open_names else [])
 
     def page(self):
         states = self.states()

@@ -9,6 +9,7 @@ import numbers
 
 import torch
 
+EIGHT_BITS = {torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e4m3fnuz, torch.float8_e5m2fnuz}
 LARGEST = 1 << 28      # bytes of one storage; a sample beyond it is left out
 
 
@@ -74,6 +75,8 @@ class Translator:
 
     def carried(self, copy):
         """The package's tensor over the memory of the copy; one that begins inside its storage stays so."""
+        if copy.dtype in EIGHT_BITS:
+            return self.carried(copy.view(torch.uint8)).view(getattr(self.module, dtype_name(copy.dtype)))
         if copy.storage_offset() == 0 and not self.device:
             return self.module.from_dlpack(copy)
         whole = torch.empty(0, dtype=copy.dtype).set_(copy.untyped_storage())
@@ -160,4 +163,9 @@ class Translator:
     def back(self, value):
         """The torch copy of a tensor of the package, without history."""
         value = value.detach()
-        return value.clone() if self.module is torch else torch.from_dlpack(value.cpu()).clone()
+        if self.module is torch:
+            return value.clone()
+        name = dtype_name(value.dtype)
+        if name.startswith("float8"):
+            return torch.from_dlpack(value.cpu().view(self.module.uint8)).clone().view(getattr(torch, name))
+        return torch.from_dlpack(value.cpu()).clone()
