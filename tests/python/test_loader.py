@@ -2,6 +2,7 @@
 going on in the middle of an epoch."""
 import collections
 import gc
+import itertools
 import pickle
 import threading
 import time
@@ -138,6 +139,13 @@ class Samplers(Case):
                     list(d.BatchSampler(range(10), 4, True)), len(d.BatchSampler(range(10), 4, True)),
                     len(d.BatchSampler(range(10), 4, False)), len(d.RandomSampler(source))]
         self.same(program)
+        for options in ({"replacement": True}, {}):  # more than memory holds: they are drawn as they are asked for
+            many = iter(D.RandomSampler(range(5), num_samples=10 ** 10, **options))
+            self.assertLessEqual(set(itertools.islice(many, 10000)), set(range(5)))
+            self.assertEqual(len(D.RandomSampler(range(5), num_samples=10 ** 10, **options)), 10 ** 10)
+            rows = iter(D.DataLoader(D.TensorDataset(cairn.arange(5)), 4, sampler=D.RandomSampler(
+                range(5), num_samples=10 ** 10, **options)))
+            self.assertEqual(next(rows)[0].shape, (4,))
         for wrong in (lambda d: d.RandomSampler(range(3), num_samples=0), lambda d: d.BatchSampler(range(3), 0, False),
                       lambda d: d.BatchSampler(range(3), 2, 1), lambda d: d.WeightedRandomSampler([1.0], 0),
                       lambda d: d.WeightedRandomSampler([[1.0]], 1)):

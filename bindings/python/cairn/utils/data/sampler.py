@@ -46,6 +46,10 @@ class SequentialSampler(Sampler[int]):
         return _C.arange(0, len(self.data_source))
 
 
+_CHUNK = 4096   # numbers with replacement that are drawn at a time
+_WHOLE = 1 << 24  # numbers of an epoch that are made at once, for loaders of the library
+
+
 class RandomSampler(Sampler[int]):
     """At random: each once, or with `replacement` any number of times; `num_samples` of them."""
 
@@ -64,17 +68,24 @@ class RandomSampler(Sampler[int]):
     def num_samples(self) -> int:
         return len(self.data_source) if self._num_samples is None else self._num_samples
 
-    def _order(self) -> Tensor:
-        n, wanted = len(self.data_source), self.num_samples
+    def _chunks(self) -> Iterator[Tensor]:
+        """The numbers, so many at a time that memory does not grow with how many are wanted."""
+        n, left = len(self.data_source), self.num_samples
         source = _C.Generator().manual_seed(draw_seed()) if self.generator is None else self.generator
-        if self.replacement:
-            return _C.randint(0, n, (wanted,), generator=source) if wanted else _C.arange(0, 0)
-        rounds = [_C.randperm(n, generator=source) for _ in range(-(-wanted // n) if n else 0)]
-        return _C.cat(rounds)[:wanted].contiguous() if len(rounds) > 1 else rounds[0][:wanted] if rounds \
-            else _C.arange(0, 0)
+        while n and left > 0:
+            most = min(left, _CHUNK if self.replacement else n)
+            yield _C.randint(0, n, (most,), generator=source) if self.replacement else \
+                _C.randperm(n, generator=source)[:most]
+            left -= most
+
+    def _order(self) -> Tensor | None:
+        if self.num_samples > _WHOLE:
+            return None
+        return _C.cat([_C.arange(0, 0), *self._chunks()])
 
     def __iter__(self) -> Iterator[int]:
-        yield from self._order().tolist()
+        for chunk in self._chunks():
+            yield from chunk.tolist()
 
     def __len__(self) -> int:
         return self.num_samples
@@ -151,10 +162,10 @@ _OURS = (SequentialSampler, RandomSampler, SubsetRandomSampler, WeightedRandomSa
 
 def whole_order(sampler: Any) -> Tensor | None:
     """The numbers of an epoch as one tensor, for the samplers above and DistributedSampler; None for others, which may
-    have no end."""
+    have no end, and for very many."""
     order = getattr(sampler, "_order", None)
     if order is not None and type(sampler).__iter__ in [kind.__iter__ for kind in (*_OURS, *_MORE)]:
-        made: Tensor = order()
+        made: Tensor | None = order()
         return made
     if type(sampler) is SubsetRandomSampler:
         return _C.tensor([int(i) for i in sampler], dtype=_C.int64)
