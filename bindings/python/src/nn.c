@@ -388,7 +388,7 @@ static PyObject *arguments(PyObject *self, PyObject *Py_UNUSED(unused))
 
 #define FAST(f) (PyCFunction)(void (*)(void))(f), METH_FASTCALL | METH_KEYWORDS
 static PyMethodDef methods[] = {
-    {"forward", FAST(module_forward), "What the class computes, without hooks."},
+    {"forward", FAST(module_forward), "forward($self, /, *input)\n--\n\nWhat the class computes, without hooks."},
     {"_make", FAST(cnpy_module_make), "_make(name, *args, **kwargs): a module of that class in C."},
     {"_make_bare", FAST(cnpy_module_make_bare), "The same without the parts that the class adds."},
     {"_begin", cnpy_module_begin, METH_NOARGS, "A module of a class written in Python."},

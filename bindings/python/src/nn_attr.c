@@ -138,6 +138,17 @@ static PyObject *get_dictionary(PyObject *self, void *which)
   return NULL;
 }
 
+/* module._parameters = {...}: the dictionary stays the object that writes to C, and takes those entries. */
+static int set_dictionary(PyObject *self, PyObject *value, void *which)
+{
+  PyObject *list = get_dictionary(self, which), *done = NULL;
+  if (list && !value) cnpy_fail(PyExc_AttributeError, "a module's dictionaries cannot be deleted");
+  else if (list) done = PyObject_CallMethod(list, "become", "O", value);
+  Py_XDECREF(list);
+  Py_XDECREF(done);
+  return done ? 0 : -1;
+}
+
 static PyObject *get_class_name(PyObject *self, void *Py_UNUSED(closure))
 {
   module_object *o = cnpy_mo(self);
@@ -147,9 +158,9 @@ static PyObject *get_class_name(PyObject *self, void *Py_UNUSED(closure))
 
 PyGetSetDef cnpy_module_getset[] = {
     {"training", get_training, set_training, "Is it in training mode, not evaluation?", NULL},
-    {"_parameters", get_dictionary, NULL, "Parameters by name.", (void *)0},
-    {"_buffers", get_dictionary, NULL, "Buffers by name.", (void *)1},
-    {"_modules", get_dictionary, NULL, "Children by name.", (void *)2},
+    {"_parameters", get_dictionary, set_dictionary, "Parameters by name.", (void *)0},
+    {"_buffers", get_dictionary, set_dictionary, "Buffers by name.", (void *)1},
+    {"_modules", get_dictionary, set_dictionary, "Children by name.", (void *)2},
     {"_class_name", get_class_name, NULL, "The name of its class in C; None for one written in Python.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };

@@ -180,7 +180,7 @@ static int choose_forward(PyObject *self, const cnpy_class *c)
   PyObject *type = (PyObject *)Py_TYPE(self), *forward = PyObject_GetAttr(type, cnpy_nn.str_forward);
   PyObject *own = forward ? PyObject_GetAttrString(type, "_own_forward") : NULL;
   int truth = own ? PyObject_IsTrue(own) : -1;
-  o->native = forward == cnpy_nn.native_forward;
+  o->native = forward == cnpy_nn.native_forward || (forward && PyObject_HasAttrString(forward, "_native"));
   cn_module_set_forward(o->m, truth == 1 && !c->foreign ? cnpy_module_trampoline : NULL);
   Py_XDECREF(forward);
   Py_XDECREF(own);

@@ -66,6 +66,13 @@ class _Entries(dict[str, Any]):
         for k, v in order:
             self[k] = v
 
+    def become(self, entries: Any) -> None:
+        """Takes the place of an assignment to the module's attribute: these entries, in their order, and no others."""
+        wanted = dict(entries)
+        if list(wanted) != list(self):
+            self.clear()
+        self.update(wanted)
+
     def copy(self) -> dict[str, Any]:
         return dict(self)
 

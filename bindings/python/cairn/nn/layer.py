@@ -3,10 +3,11 @@ isinstance, and what their members share."""
 from __future__ import annotations
 
 import re
-from typing import Any, ClassVar
+from typing import Any, Callable, ClassVar, TypeVar
 
 from .. import _C
 from .._modes import no_grad
+from .._tensor import Tensor
 from . import _hooks
 from .module import Module
 
@@ -20,6 +21,22 @@ def _register(space: dict[str, Any], names: list[str]) -> None:
     for name in names:
         _by_name[name] = space[name]
         space[name].__module__ = "cairn.nn"
+
+
+_Forward = TypeVar("_Forward", bound=Callable[..., Any])
+
+
+def _native(forward: _Forward) -> _Forward:
+    """Marks a forward that says which arguments the class takes and leaves the rest to C: calls of the module go there
+    without it."""
+    setattr(forward, "_native", True)
+    return forward
+
+
+def _computed(module: Module, *given: Any) -> Tensor:
+    """What the class in C makes of its arguments (several results are a tuple)."""
+    made: Tensor = _C.ModuleBase.forward(module, *given)
+    return made
 
 
 def _reduction(size_average: bool | None, reduce: bool | None, reduction: str) -> str:
@@ -81,7 +98,7 @@ class _Parametric(_Layer):
 def _home(cls: type[Any]) -> type[Any]:
     """The class of the library that a class is or derives from."""
     for base in cls.__mro__:
-        if base.__module__.partition(".")[0] == "cairn":
+        if base.__module__.partition(".")[0] in ("cairn", "torch"):  # torch: under the alias
             return base
     return Module
 

@@ -19,6 +19,16 @@ def _indented(text: str, spaces: int) -> str:
     return text.replace("\n", "\n" + " " * spaces)
 
 
+class _CallSignature:
+    """What inspect.signature says of a module: its forward's. Of a class it says what it otherwise would."""
+
+    def __get__(self, instance: Module | None, owner: type[Module]) -> Any:
+        if instance is None:
+            raise AttributeError("__signature__")
+        import inspect
+        return inspect.signature(instance.forward)
+
+
 class Module(_hooks.Hooks, _state.State, _C.ModuleBase):
     """What computes with parameters: derive from it, make layers in __init__ and use them in forward."""
 
@@ -28,10 +38,12 @@ class Module(_hooks.Hooks, _state.State, _C.ModuleBase):
     dump_patches = False
     call_super_init = False
     forward: Callable[..., Any]
+    __signature__ = _CallSignature()
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        if "forward" in cls.__dict__ and "_own_forward" not in cls.__dict__:
+        own = cls.__dict__.get("forward")
+        if own is not None and "_own_forward" not in cls.__dict__ and not hasattr(own, "_native"):
             cls._own_forward = True
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

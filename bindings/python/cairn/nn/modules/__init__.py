@@ -47,10 +47,27 @@ _FAMILIES: dict[str, Any] = {
 }
 
 
+def _settle(home: types.ModuleType, classes: list[type]) -> None:
+    """Gives classes torch's place as their own where inspect finds their text there: a module has one file, that of
+    most of them. The others are at home where they are written."""
+    own = {cls: next((f for f in vars(cls).values() if isinstance(f, types.FunctionType)), None) for cls in classes}
+    spaces = {cls: f.__globals__ for cls, f in own.items() if f is not None and f.__module__.startswith("cairn.nn.")}
+    files = [space["__file__"] for space in spaces.values()]
+    if not files:
+        return
+    home.__file__ = max(files, key=files.count)
+    for cls, space in spaces.items():
+        if space["__file__"] == home.__file__:
+            cls.__module__ = home.__name__
+        elif "._" not in space["__name__"]:
+            cls.__module__ = space["__name__"]
+
+
 def _space(name: str, members: dict[str, Any]) -> None:
     made = types.ModuleType("cairn.nn.modules." + name, "Classes of cairn.nn.")
     made.__dict__.update(members)
     sys.modules[made.__name__] = made
+    _settle(made, [m for m in members.values() if isinstance(m, type) and m.__module__.endswith(".nn")])
     globals()[name] = made
     globals().update({k: v for k, v in members.items() if isinstance(v, type)})
 
