@@ -4,16 +4,17 @@ and tools/lint_python.py reads the sources for parameters that no statement uses
 """
 from __future__ import annotations
 
+import functools
 import reprlib
 import sys
 import types
 import warnings
-from typing import Any
+from typing import Any, Callable
 
 from . import _C
 
-__all__ = ["Unsupported", "note_once", "only_speed", "place_of", "refused", "repeat_warnings", "unexpected", "warn",
-           "warnings_repeat"]
+__all__ = ["Unsupported", "note_once", "numpy_words", "only_speed", "place_of", "refused", "repeat_warnings",
+           "unexpected", "warn", "warnings_repeat"]
 
 _noted: set[str] = set()
 _repeat = False
@@ -33,6 +34,25 @@ def refused(where: str, why: str, default: Any = None, **given: Any) -> None:
     for name, value in given.items():
         if _differs(value, default):
             raise Unsupported("%s: %s=%s is not supported: %s" % (where, name, reprlib.repr(value), why))
+
+
+def numpy_words(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, which takes numpy's words for its parameters, too, as ops do (bind.c): axis= for dim=."""
+    code = function.__code__
+    known = code.co_varnames[:code.co_argcount + code.co_kwonlyargcount]
+    words = {new: old for new, old in _C._numpy_words().items() if old in known and new not in known}
+    if not words:
+        return function
+
+    @functools.wraps(function)
+    def call(*args: Any, **named: Any) -> Any:
+        for word in words.keys() & named:
+            if words[word] in named:
+                raise TypeError("%s() got both %s and %s" % (function.__name__, word, words[word]))
+            named[words[word]] = named.pop(word)
+        return function(*args, **named)
+
+    return call
 
 
 def _is_own(frame: types.FrameType) -> bool:

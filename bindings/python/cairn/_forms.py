@@ -7,7 +7,7 @@ import builtins
 from typing import TYPE_CHECKING, Any, Callable, Literal, Sequence, TypeVar, overload
 
 from . import _C
-from ._arguments import only_speed, refused
+from ._arguments import numpy_words, only_speed, refused
 from ._tensor import Tensor, _in_format
 
 if TYPE_CHECKING:
@@ -23,18 +23,21 @@ _Results = TypeVar("_Results", bound=builtins.tuple[Tensor, ...])
 
 
 def _public(module: builtins.dict[str, Any]) -> None:
-    """The functions in a module's __all__ belong to cairn for whoever looks at them."""
+    """The functions in a module's __all__ belong to cairn for whoever looks at them, and take numpy's words."""
+    made: builtins.dict[Any, Any] = {}  # names of one function stay names of one
     for name in module["__all__"]:
+        plain = module[name]
+        module[name] = made.setdefault(plain, numpy_words(plain))
         module[name].__module__ = "cairn"
 
 
 def _methods(*functions: Callable[..., Any], **named: Callable[..., Any]) -> None:
     """Makes them t.NAME. For type checkers the class Tensor says so once more."""
     for function in functions:
-        setattr(Tensor, function.__name__, function)
+        setattr(Tensor, function.__name__, numpy_words(function))
     for name, function in named.items():
         function.__name__ = function.__qualname__ = name
-        setattr(Tensor, name, function)
+        setattr(Tensor, name, numpy_words(function))
 
 
 @overload
@@ -279,6 +282,12 @@ def split(tensor: Tensor, split_size_or_sections: builtins.int | Sequence[builti
     return _C.split(tensor, split_size_or_sections, dim)
 
 
+def _split(self: Tensor, split_size: builtins.int | Sequence[builtins.int], dim: builtins.int = 0
+           ) -> tuple[Tensor, ...]:
+    """Pieces of a size along a dimension (the last may be smaller), or of the sizes listed."""
+    return split(self, split_size, dim)
+
+
 def gather(input: Tensor, dim: builtins.int, index: Tensor, *, sparse_grad: builtins.bool = False,
            out: Tensor | None = None) -> Tensor:
     """The elements of input that index names along a dimension."""
@@ -286,5 +295,6 @@ def gather(input: Tensor, dim: builtins.int, index: Tensor, *, sparse_grad: buil
     return _C.gather(input, dim, index, out=out)
 
 
-_methods(clone, equal, gather, log_softmax, nonzero, softmax, split, std, std_mean, var, var_mean, where=_where)
+_methods(clone, equal, gather, log_softmax, nonzero, softmax, std, std_mean, var, var_mean, split=_split,
+         where=_where)
 _public(globals())

@@ -86,7 +86,8 @@ def is_same_size(input: Tensor, other: Tensor) -> builtins.bool:
 
 def is_storage(obj: object) -> builtins.bool:
     """Is it a storage of cairn.storage?"""
-    return type(obj).__module__ == "cairn.storage"
+    from .storage import TypedStorage, UntypedStorage
+    return isinstance(obj, (TypedStorage, UntypedStorage))
 
 
 def get_device(input: Tensor) -> builtins.int:

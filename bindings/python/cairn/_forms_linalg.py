@@ -7,7 +7,7 @@ import builtins
 from typing import TYPE_CHECKING, Sequence
 
 from . import _C
-from ._forms import _into, _methods
+from ._forms import _into, _methods, _public
 from ._tensor import Tensor
 
 if TYPE_CHECKING:
@@ -52,3 +52,4 @@ def norm(input: Tensor, p: _Number | str | None = "fro", dim: builtins.int | Seq
 
 
 _methods(lu, norm)
+_public(globals())

@@ -7,7 +7,7 @@ import builtins
 from typing import TYPE_CHECKING
 
 from . import _C
-from ._forms import _methods
+from ._forms import _methods, _public
 from ._tensor import Tensor
 
 if TYPE_CHECKING:
@@ -57,3 +57,4 @@ def _rdiv(self: Tensor, other: Tensor | _Number) -> Tensor:
 
 setattr(Tensor, "__rdiv__", _rdiv)
 _methods(allclose, isreal, float_power_=_float_power_, polygamma=_polygamma, polygamma_=_polygamma_)
+_public(globals())

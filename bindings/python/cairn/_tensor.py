@@ -193,7 +193,7 @@ class Tensor(Compat, _C.TensorBase):
         """The name of its type as torch spells it, or the tensor in another type: of elements, or cairn.FloatTensor
         and its kin, which say where as well."""
         if dtype is None:
-            return "cairn.%s%sTensor" % ("cuda." if self.is_cuda else "", _type_names[self.dtype])
+            return "%s.%s%sTensor" % (Tensor.__module__, "cuda." if self.is_cuda else "", _type_names[self.dtype])
         if isinstance(dtype, _C.dtype) or dtype in (builtins.float, builtins.int, builtins.bool):
             return self.to(dtype=dtype)
         from . import _legacy
@@ -375,7 +375,7 @@ class Tensor(Compat, _C.TensorBase):
         random_ = _forms_shape.random_
         repeat_interleave = _forms_shape.repeat_interleave
         softmax = _forms.softmax
-        split = _forms.split
+        split = _forms._split
         std = _forms.std
         std_mean = _forms.std_mean
         tensor_split = _forms_shape.tensor_split

@@ -297,13 +297,25 @@ static int misfit(cnpy_bound *b, const char *why, const char *name, PyObject *at
 }
 
 /* torch takes numpy's words as well. */
+static const char *const numpy_words[][2] = {{"axis", "dim"}, {"keepdims", "keepdim"}, {"x", "input"}, {"a", "input"},
+                                             {"x1", "input"}, {"x2", "other"},         {"self", "input"}};
+
 static const char *other_word(const char *word)
 {
-  static const char *const words[][2] = {
-      {"axis", "dim"}, {"keepdims", "keepdim"}, {"x", "input"}, {"x2", "other"}, {"self", "input"}};
-  for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-    if (!strcmp(word, words[i][0])) return words[i][1];
+  for (size_t i = 0; i < sizeof numpy_words / sizeof *numpy_words; i++)
+    if (!strcmp(word, numpy_words[i][0])) return numpy_words[i][1];
   return NULL;
+}
+
+PyObject *cnpy_numpy_words(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+  PyObject *dict = PyDict_New();
+  for (size_t i = 0; dict && i < sizeof numpy_words / sizeof *numpy_words; i++) {
+    PyObject *word = PyUnicode_FromString(numpy_words[i][1]);
+    if (!word || PyDict_SetItemString(dict, numpy_words[i][0], word)) Py_CLEAR(dict);
+    Py_XDECREF(word);
+  }
+  return dict;
 }
 
 static int parameter_named(const cnpy_form *f, PyObject *key)

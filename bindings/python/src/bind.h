@@ -60,6 +60,8 @@ void cnpy_unbind(cnpy_bound *b);
 int cnpy_form_init(cnpy_form *form, const char *op);
 /* The same from a signature; its text, for error messages, must stay. */
 int cnpy_form_from(cnpy_form *form, const cn_signature *signature, const char *text);
+/* _numpy_words() -> {numpy's word: the parameter that it stands for where a form has none of that name}. */
+PyObject *cnpy_numpy_words(PyObject *module, PyObject *none);
 /* Raises TypeError for arguments that did not fit the one form. Returns NULL. */
 PyObject *cnpy_misfit(const cnpy_bound *b, const cnpy_form *form, const char *name);
 

@@ -102,6 +102,9 @@ PyObject *cnpy_own(PyObject *object);
 /* Makes a type and adds it to the module, which owns it. Borrowed; NULL with the exception set. */
 PyTypeObject *cnpy_add_type(PyObject *module, PyType_Spec *spec);
 
+/* What types and constants say that they belong to: "cairn", or "torch" where the package stands for it (module.c). */
+extern char cnpy_package[16];
+
 /* ---- errors (module.c) ---- */
 /* Raises the pending cn_ error as a Python exception and clears it. If a Python exception is already set (a callback
  * failed) that one stays. Returns NULL. */

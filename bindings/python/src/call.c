@@ -93,7 +93,7 @@ static PyTypeObject *result_type(cnpy_form *f, const char *name)
   char full[80];
   if (f->result) return f->result;
   for (int i = 0; i < f->info.nresults && i < 8; i++) fields[i].name = f->info.results[i];
-  PyOS_snprintf(full, sizeof full, "cairn.return_types.%s", name);
+  PyOS_snprintf(full, sizeof full, "%s.return_types.%s", cnpy_package, name);
   PyStructSequence_Desc desc = {full, "Results of an op, by name and by position.", fields, f->info.nresults};
   PyObject *type = cnpy_own((PyObject *)PyStructSequence_NewType(&desc));
   if (type && cnpy.named_repr && PyObject_SetAttrString(type, "__repr__", cnpy.named_repr)) return NULL;
@@ -340,39 +340,67 @@ static int prepare(cnpy_entry *entry)
   return 0;
 }
 
-/* torch's older order, t.add_(alpha, other) and t.addcmul_(value, a, b): the factor comes before the tensors. Which
- * keyword it is now; NULL: this is no such call. */
-static const char *older_factor(const char *name, const PyObject *self, PyObject *const *args, Py_ssize_t nargs)
+/* torch's older forms, in which factors stand by position, each in front of what it multiplies: t.add_(alpha, other),
+ * t.addcmul_(value, a, b), addmm(beta, t, alpha, a, b) and addmm(beta, t, a, b). */
+typedef struct older_form {
+  const char *op, *factor; /* its word now */
+  int tensors;             /* behind it */
+  bool beta;               /* there is a factor of the tensor itself, too; the other one may be left out then */
+} older_form;
+
+static bool is_factor(PyObject *o)
 {
-  static const struct {
-    const char *op, *factor;
-    int tensors;
-  } older[] = {{"add", "alpha", 1}, {"sub", "alpha", 1}, {"addcmul", "value", 2}, {"addcdiv", "value", 2}};
-  Py_ssize_t at = self ? 0 : 1;
-  for (size_t i = 0; i < sizeof older / sizeof *older; i++) {
-    if (strcmp(name, older[i].op) || nargs != at + 1 + older[i].tensors) continue;
-    if (!PyFloat_Check(args[at]) && !PyLong_Check(args[at])) return NULL;
-    for (Py_ssize_t k = at + 1; k < nargs; k++)
-      if (!cnpy_is_tensor(args[k])) return NULL;
-    return older[i].factor;
-  }
-  return NULL;
+  return PyFloat_Check(o) || PyLong_Check(o) || (cnpy_is_tensor(o) && cn_ndim(cnpy_t(o)) == 0);
 }
 
-static PyObject *call_older(cnpy_entry *entry, PyObject *self, PyObject *const *args, Py_ssize_t nargs,
-                            const char *factor, bool inplace)
+/* How many factors a call in an older form has, and which form; 0: it is no such call. */
+static int older_factors(const older_form **form, const char *name, const PyObject *self, PyObject *const *args,
+                         Py_ssize_t nargs)
 {
-  PyObject *now[4] = {NULL}; /* the tensors, then the factor */
-  Py_ssize_t at = self ? 0 : 1;
+  static const older_form forms[] = {{"add", "alpha", 1, false},     {"sub", "alpha", 1, false},
+                                     {"addcmul", "value", 2, false}, {"addcdiv", "value", 2, false},
+                                     {"addmm", "alpha", 2, true},    {"addbmm", "alpha", 2, true},
+                                     {"addmv", "alpha", 2, true},    {"addr", "alpha", 2, true},
+                                     {"baddbmm", "alpha", 2, true}};
+  for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+    const older_form *f = &forms[i];
+    int factors = (int)nargs - f->tensors - !self;
+    if (strcmp(name, f->op) || factors < 1 || factors > 1 + f->beta) continue;
+    int at = f->beta ? 0 : !self, other = 1 + !self; /* where the first and the second stand */
+    if (!is_factor(args[at]) || (factors == 2 && !is_factor(args[other]))) return 0;
+    for (Py_ssize_t k = 0; k < nargs; k++)
+      if (k != at && !(factors == 2 && k == other) && !cnpy_is_tensor(args[k])) return 0;
+    *form = f;
+    return factors;
+  }
+  return 0;
+}
+
+/* The tensors by position, the factors by name, behind them what had names before. */
+static PyObject *call_older(cnpy_entry *entry, PyObject *self, PyObject *const *args, Py_ssize_t nargs,
+                            PyObject *kwnames, const older_form *form, int factors, bool inplace)
+{
+  enum { MOST = 12 };
+  PyObject *now[MOST] = {NULL};
+  Py_ssize_t named = kwnames ? PyTuple_Size(kwnames) : 0, tensors = nargs - factors, n = 0;
+  Py_ssize_t first = form->beta ? 0 : !self, second = factors == 2 ? 1 + !self : -1;
+  if (nargs + named > MOST) return cnpy_fail(PyExc_TypeError, "%s(): too many arguments", entry->name);
   if (PyErr_WarnFormat(PyExc_UserWarning, 1,
-                       "%s(): the factor before the tensors is torch's older form; pass it as %s=", entry->name,
-                       factor))
+                       "%s(): factors in front of the tensors are torch's older form; pass them as %s%s=", entry->name,
+                       form->beta ? "beta= and " : "", form->factor))
     return NULL;
-  if (at) now[0] = args[0];
-  for (Py_ssize_t k = at + 1; k < nargs; k++) now[k - 1] = args[k];
-  now[nargs - 1] = args[at];
-  PyObject *names = Py_BuildValue("(s)", factor);
-  PyObject *result = names ? cnpy_call(entry, self, now, nargs - 1, names, inplace) : NULL;
+  for (Py_ssize_t k = 0; k < nargs; k++)
+    if (k != first && k != second) now[n++] = args[k];
+  now[n++] = args[first];
+  if (second >= 0) now[n++] = args[second];
+  PyObject *names = PyTuple_New(factors + named);
+  for (Py_ssize_t k = 0; names && k < factors + named; k++) {
+    const char *word = k == 0 && form->beta ? "beta" : form->factor;
+    PyObject *name = k < factors ? PyUnicode_InternFromString(word) : Py_NewRef(PyTuple_GetItem(kwnames, k - factors));
+    if (!name || PyTuple_SetItem(names, k, name)) Py_CLEAR(names);
+    if (k >= factors) now[n++] = args[nargs + k - factors];
+  }
+  PyObject *result = names ? cnpy_call(entry, self, now, tensors, names, inplace) : NULL;
   Py_XDECREF(names);
   return result;
 }
@@ -401,8 +429,9 @@ PyObject *cnpy_call(cnpy_entry *entry, PyObject *self, PyObject *const *args, Py
       cnpy_unbind(&b);
       if (fits) return result;
     }
-  const char *factor = kwnames ? NULL : older_factor(entry->name, self, args, nargs);
-  if (factor) return call_older(entry, self, args, nargs, factor, inplace);
+  const older_form *older = NULL;
+  int factors = older_factors(&older, entry->name, self, args, nargs);
+  if (factors) return call_older(entry, self, args, nargs, kwnames, older, factors, inplace);
   if (cnpy_override_begins(args, nargs + (kwnames ? PyTuple_Size(kwnames) : 0)))
     return cnpy_call(entry, self, args, nargs, kwnames, inplace);
   return cnpy_misfit(&b, &entry->forms[0], entry->name);

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cairn_py.h"
+#include "bind.h"
 
 cnpy_globals cnpy;
 
@@ -398,6 +398,18 @@ static PyObject *op_names(PyObject *module, PyObject *unused)
   return list;
 }
 
+char cnpy_package[16] = "cairn";
+
+static PyObject *set_package(PyObject *Py_UNUSED(module), PyObject *name)
+{
+  const char *text = PyUnicode_Check(name) ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
+  if (!text || strlen(text) >= sizeof cnpy_package)
+    return cnpy_fail(PyExc_TypeError, "_set_package: expected a short name");
+  PyObject *before = PyUnicode_FromString(cnpy_package);
+  strncpy(cnpy_package, text, sizeof cnpy_package - 1);
+  return before;
+}
+
 static PyMethodDef functions[] = {
     {"_set_classes", set_classes, METH_VARARGS,
      "What is written in Python: Tensor, Size, a printer of named tuples."},
@@ -433,6 +445,8 @@ static PyMethodDef functions[] = {
     {"_device_memory_reset_peak", device_memory_reset_peak, METH_O, "The peak starts again from now."},
     {"_device_info", device_info, METH_O, "Name, architecture, units, memory and peaks of a device."},
     {"_op_names", op_names, METH_NOARGS, "The names of all ops in the table."},
+    {"_numpy_words", cnpy_numpy_words, METH_NOARGS, "numpy's words for parameters, and which they stand for."},
+    {"_set_package", set_package, METH_O, "What constants say they belong to; returns what they said before."},
     {"_set_warn", cnpy_set_warn, METH_O, "What is called with the text of each warning of the library."},
     {NULL, NULL, 0, NULL},
 };

@@ -12,7 +12,7 @@
 
 static PyObject *dtype_repr(PyObject *self)
 {
-  return PyUnicode_FromFormat("cairn.%s", cn_dtype_name(((cnpy_dtype *)(void *)self)->id));
+  return PyUnicode_FromFormat("%s.%s", cnpy_package, cn_dtype_name(((cnpy_dtype *)(void *)self)->id));
 }
 
 /* Pickled by name: the object of that name in the package. */
@@ -313,7 +313,7 @@ typedef struct constant {
 
 static PyObject *constant_repr(PyObject *self)
 {
-  return PyUnicode_FromFormat("cairn.%s", ((constant *)(void *)self)->name);
+  return PyUnicode_FromFormat("%s.%s", cnpy_package, ((constant *)(void *)self)->name);
 }
 static PyObject *constant_reduce(PyObject *self, PyObject *unused)
 {
