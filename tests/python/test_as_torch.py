@@ -40,11 +40,35 @@ class Function(unittest.TestCase):
                       "import torch, torch.nn as nn, torch.nn.functional as F",
                       "from torch.utils.data import DataLoader", "import torch.utils.data.sampler",
                       "from torch.optim.lr_scheduler import StepLR", "import torch.cuda.amp",
-                      "assert torch is cairn and nn is cairn.nn and F is cairn.nn.functional and torch.nn is nn",
+                      "assert nn is cairn.nn and F is cairn.nn.functional and torch.nn is nn and torch is cairn",
                       "assert DataLoader is cairn.utils.data.DataLoader and StepLR is cairn.optim.lr_scheduler.StepLR",
                       "assert cairn.nn.__spec__.name == cairn.nn.__name__ == 'cairn.nn'",
                       "cairn.as_torch()",  # a second time changes nothing
                       "import sys", "assert sum('_Finder' in repr(f) for f in sys.meta_path) == 1")
+
+    def test_types_say_torch(self):
+        """Libraries find their branch for torch by type(x).__module__, and programs by the texts of types."""
+        self.succeeds(
+            "import cairn", "before = repr(cairn.float32), repr(cairn.Size([2])), cairn.nn.Linear.__module__",
+            "assert before == ('cairn.float32', 'cairn.Size([2])', 'cairn.nn.modules.linear'), before", "cairn.as_torch()",
+            "import torch, torch.nn as nn, torch.optim, pickle, io, inspect", "from torch.utils.data import DataLoader",
+            "layer = nn.Linear(2, 2)",
+            "for thing in (torch.ones(1), layer.weight, layer, torch.float32, torch.device('cpu'), torch.Size([1]),",
+            "              nn.LSTM(1, 1), nn.Sequential(), torch.Generator(), torch.optim.SGD([layer.weight], 0.1),",
+            "              torch.distributions.Normal(0.0, 1.0)):",
+            "    assert type(thing).__module__.partition('.')[0] == 'torch', type(thing)",
+            "assert nn.Linear.__module__ == 'torch.nn.modules.linear' and DataLoader.__module__.startswith('torch.utils')",
+            "assert torch.Tensor.__module__ == 'torch' and repr(torch.float32) == 'torch.float32'",
+            "assert repr(torch.Size([2])) == 'torch.Size([2])' and torch.ones(1).type() == 'torch.FloatTensor'",
+            "assert repr(torch.max(torch.ones(1, 1), 1)).startswith('torch.return_types.max(')",
+            "net = pickle.loads(pickle.dumps(nn.Sequential(layer, nn.GRU(2, 2))))", "assert type(net[0]) is nn.Linear",
+            "file = io.BytesIO()", "torch.save(net, file)", "file.seek(0)",
+            "assert type(torch.load(file, weights_only=False)[1]) is nn.GRU",
+            "x = pickle.loads(pickle.dumps((torch.ones(2), torch.int64, torch.Size([3]))))",
+            "assert x[0].tolist() == [1, 1] and x[1] is torch.int64 and x[2] == (3,)",
+            "assert 'class Linear(' in inspect.getsource(nn.Linear)",
+            "class Own(nn.Conv2d): pass", "Own(1, 1, 1).reset_parameters()",
+            "class Kind(torch.Tensor): pass", "assert type(torch.ones(2).as_subclass(Kind) + 1) is Kind")
 
     def test_parts_of_torchvision(self):
         self.succeeds("import cairn", "cairn.as_torch()", "import torchvision",
@@ -99,7 +123,7 @@ class Command(unittest.TestCase):
     def test_torch(self):
         found = self.said("-m", "cairn.as_torch", "inner/program.py", "a", "b")
         self.assertEqual(found["argv"], ["inner/program.py", "a", "b"])
-        self.assertEqual((found["torch"], found["grad"], found["name"]), ("cairn", [1.0, 1.0], "__main__"))
+        self.assertEqual((found["torch"], found["grad"], found["name"]), ("torch", [1.0, 1.0], "__main__"))
 
     def test_ends(self):
         (self.folder / "ends.py").write_text("import sys\nsys.exit(7)\n")

@@ -4,14 +4,17 @@ parts those of cairn, in programs that are not to be touched.
 Place in the flow: nothing here runs until a program asks for it, by cairn.as_torch() or `python -m cairn.as_torch`.
 Packages ask which release of torch they have before they use it, so torch.__version__, and what importlib.metadata says,
 is then the one that cairn follows, with cairn's own behind a plus; and its name is the one that it was imported under.
+Classes and constants say that they are torch's, because packages look at type(x).__module__.
 Invariant: a module of cairn stays one object, whatever names it is imported under, and modules inside keep their own."""
 from __future__ import annotations
 
 import sys
 from importlib import import_module
-from importlib.machinery import ModuleSpec
+from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any, Sequence
+
+from . import _C
 
 __all__ = ["as_torch"]
 
@@ -44,13 +47,15 @@ class _Loader:
         module.__spec__ = self.spec  # importing has put the alias's there
 
 
-class _Finder:  # unused: path, target (the protocol of finders)
+class _Finder:  # unused: target (the protocol of finders)
     """Stands before Python's own finders of modules."""
 
     @staticmethod
     def find_spec(fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
-                  ) -> ModuleSpec | None:  # unused: path, target (importlib gives them)
+                  ) -> ModuleSpec | None:  # unused: target (importlib gives it)
         first, _, rest = fullname.partition(".")
+        if first == _OWN and rest:
+            return _naming(PathFinder.find_spec(fullname, path))
         if not rest or first not in _standing or sys.modules.get(first) is not _standing[first]:
             return None
         return ModuleSpec(fullname, _Loader(_OWN + "." + rest))  # type: ignore[arg-type]
@@ -67,6 +72,38 @@ class _Finder:  # unused: path, target (the protocol of finders)
 def _version(name: str) -> str:
     from .version import __version__
     return "%s+cairn%s" % (_RELEASES[name], __version__)
+
+
+def _naming(spec: ModuleSpec | None) -> ModuleSpec | None:
+    """A part of the package that is loaded later: its classes get torch's name, too."""
+    if spec is None or spec.loader is None or not hasattr(spec.loader, "__dict__"):
+        return spec
+    run = spec.loader.exec_module
+
+    def exec_module(module: ModuleType) -> None:
+        run(module)
+        _name_classes(module)
+
+    setattr(spec.loader, "exec_module", exec_module)
+    return spec
+
+
+def _name_classes(module: ModuleType) -> None:
+    """Classes of a public part of the package say that they are torch's."""
+    if "._" in module.__name__:
+        return
+    own = _OWN + module.__name__[len("torch"):] if module.__name__.startswith("torch") else module.__name__
+    for name, thing in list(vars(module).items()):
+        home = thing.__module__ if isinstance(thing, type) else ""
+        if home != _OWN and not str(home).startswith(_OWN + "."):
+            continue
+        if "._" in home:  # where it is written is nobody's business: it belongs to who shows it
+            if name != thing.__name__ or name.startswith("_"):
+                continue
+            home = own
+        thing.__module__ = "torch" + home[len(_OWN):]
+        if home in sys.modules and home != _OWN:
+            sys.modules.setdefault(thing.__module__, sys.modules[home])
 
 
 class _Vision(ModuleType):
@@ -97,6 +134,10 @@ def as_torch() -> None:
             if name in sys.modules and sys.modules[name] is not made[name]:
                 raise RuntimeError("%s is imported already: call cairn.as_torch() before the first import of it" % name)
         from .torch_version import TorchVersion
+        _C._set_package("torch")
+        for name, module in list(sys.modules.items()):
+            if name == _OWN or name.startswith(_OWN + "."):
+                _name_classes(module)
         _standing.update(made)
         setattr(made["torch"], "__name__", "torch")
         setattr(made["torch"], "torch", made["torch"])  # as `import torch` inside of torch leaves it

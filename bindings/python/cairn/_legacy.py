@@ -108,4 +108,4 @@ def by_name(name: str) -> TensorType:
 
 def name_of(t: Tensor) -> str:
     """What t.type() returns."""
-    return "cairn.%s%sTensor" % ("cuda." if t.is_cuda else "", _type_names[t.dtype])
+    return "%s.%s%sTensor" % (Tensor.__module__, "cuda." if t.is_cuda else "", _type_names[t.dtype])

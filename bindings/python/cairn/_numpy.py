@@ -56,7 +56,7 @@ def to_numpy(self: Tensor, *, force: bool = False) -> Any:
             raise TypeError("can't convert a tensor on %s to numpy. Use tensor.cpu() to copy it to host memory first."
                             % (t.device,))
         t = t.cpu()
-    name = str(t.dtype)[6:]
+    name = str(t.dtype).rpartition(".")[2]
     if name not in _BITS:
         return _asarray(memoryview(t))
     kind = _unusual(name)

@@ -62,7 +62,7 @@ def _reduce_ex(self: Tensor, _protocol: SupportsIndex) -> tuple[Callable[..., Te
     order = _order(plain)
     data = _C._to_bytes(plain.permute(order) if plain.ndim else plain)
     state = getattr(self, "__dict__", None) or None
-    return _rebuild, (type(self), data, str(self.dtype)[6:], tuple(self.shape), order, str(self.device),
+    return _rebuild, (type(self), data, str(self.dtype).rpartition(".")[2], tuple(self.shape), order, str(self.device),
                       self.requires_grad, state)
 
 

@@ -16,6 +16,7 @@ newaxis = None
 class Size(tuple[int, ...]):
     """The sizes of a tensor: a tuple of ints that also knows how many elements they make."""
 
+    __module__ = "cairn"
     __slots__ = ()
 
     def numel(self) -> int:
@@ -23,7 +24,7 @@ class Size(tuple[int, ...]):
         return math.prod(self)
 
     def __repr__(self) -> str:
-        return "cairn.Size([%s])" % ", ".join(map(repr, self))
+        return "%s.Size([%s])" % (type(self).__module__, ", ".join(map(repr, self)))
 
     __str__ = __repr__
 

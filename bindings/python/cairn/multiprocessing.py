@@ -104,7 +104,7 @@ def _reduce_shared(t: Tensor) -> Any:
     if popen is not None:  # it takes the descriptor only when the child starts
         popen.__dict__.setdefault("_tensors", []).append(there)
     return _attach, (type(t), DupFd(there._shared_fd()), there.storage_offset(), tuple(there.shape), there.stride(),
-                     str(t.dtype)[6:], t.requires_grad, state)
+                     str(t.dtype).rpartition(".")[2], t.requires_grad, state)
 
 
 def share_between_processes(cls: type[Tensor]) -> None:
