@@ -144,9 +144,9 @@ static int build_xlogy(cni_builder *b, int variant)
 static void grad_xlogy(cni_builder *b, int variant, int G, const int *in, int Y, unsigned numbers, int *g)
 {
   (void)variant, (void)Y, (void)numbers;
-  int out = LOGICAL_AND(EQ(in[0], K(0)), LE(in[1], K(0)));
+  int out = LOGICAL_AND(LOGICAL_OR(EQ(in[0], K(0)), EQ(G, K(0))), LE(in[1], K(0))); /* 0 times no number is 0 */
   g[0] = WHERE(out, K(0), MUL(G, LOG(WHERE(out, K(1), in[1]))));
-  g[1] = MUL(G, DIV(in[0], in[1]));
+  g[1] = DIV(MUL(G, in[0]), in[1]);
 }
 static cni_pointwise pw_xlogy = {CNI_FLT, 2, NULL, build_xlogy, grad_xlogy, {0}};
 
@@ -158,9 +158,9 @@ static int build_xlog1py(cni_builder *b, int variant)
 static void grad_xlog1py(cni_builder *b, int variant, int G, const int *in, int Y, unsigned numbers, int *g)
 {
   (void)variant, (void)Y, (void)numbers;
-  int out = LOGICAL_AND(EQ(in[0], K(0)), LE(in[1], K(-1)));
+  int out = LOGICAL_AND(LOGICAL_OR(EQ(in[0], K(0)), EQ(G, K(0))), LE(in[1], K(-1)));
   g[0] = WHERE(out, K(0), MUL(G, LOG1P(WHERE(out, K(1), in[1]))));
-  g[1] = MUL(G, DIV(in[0], ADD(in[1], K(1))));
+  g[1] = DIV(MUL(G, in[0]), ADD(in[1], K(1)));
 }
 static cni_pointwise pw_xlog1py = {CNI_FLT, 2, NULL, build_xlog1py, grad_xlog1py, {0}};
 

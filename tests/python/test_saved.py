@@ -174,6 +174,20 @@ class Writes(Case):
         inner.mul_(2)  # after it, nobody wants the old values
 
 
+class Zeros(Case):
+    def test_of_no_gradient_comes_none(self):
+        """Where no gradient arrives none leaves, though the logarithm is of a negative number."""
+        def program(m):
+            found = []
+            for op, other in ((m.xlogy, [-1.0, 2.0, 0.0]), (m.special.xlog1py, [-3.0, 1.0, -1.0])):
+                x, y = m.tensor([2.0, 3.0, 0.0], requires_grad=True), m.tensor(other, requires_grad=True)
+                op(x, y).backward(m.tensor([0.0, 1.0, 1.0]))
+                found.append([plain(x.grad), plain(y.grad)[:2]])
+            return found
+
+        self.same(program)
+
+
 class Functions(Case):
     def test_the_very_tensors(self):
         def program(m):

@@ -64,6 +64,14 @@ class Householder(unittest.TestCase):
         self.assertTrue(cairn.allclose(one[2], (eye - tau[0] * v[0] @ v[0].T)[:, :2]))
         with self.assertRaises(RuntimeError):
             cairn.linalg.householder_product(a.T, cairn.tensor(tau))
+        leaf = cairn.ones(3, 2, requires_grad=True)
+        none = cairn.linalg.householder_product(leaf, cairn.ones(0))  # no reflections: the columns of eye, and a history
+        self.assertEqual(none.tolist(), [[1, 0], [0, 1], [0, 0]])
+        none.sum().backward()
+        self.assertEqual(leaf.grad.abs().sum().item(), 0)
+        out = cairn.empty(3, 2)
+        self.assertIs(cairn.linalg.householder_product(leaf.detach(), cairn.ones(0), out=out), out)
+        self.assertEqual(out.tolist(), none.tolist())
         self.assertIs(cairn.linalg.matmul, cairn.matmul)
 
 

@@ -17,9 +17,11 @@ __all__ = ["_batch_norm_with_update", "_native_batch_norm_legit", "_scaled_dot_p
 
 def native_layer_norm(input: Tensor, normalized_shape: Sequence[builtins.int], weight: Tensor | None,
                       bias: Tensor | None, eps: builtins.float) -> tuple[Tensor, Tensor, Tensor]:
-    """layer_norm, the means and 1 / sqrt(var + eps); the statistics carry no gradient."""
+    """layer_norm, the means and 1 / sqrt(var + eps); the statistics carry no gradient, and are of the weights' type, or
+    of input's where there are none."""
     output, mean, rstd = _C.native_layer_norm(input, normalized_shape, weight, bias, eps)
-    return output, mean.detach().to(input.dtype), rstd.detach().to(input.dtype)
+    kind = next((t.dtype for t in (weight, bias) if t is not None), input.dtype)
+    return output, mean.detach().to(kind), rstd.detach().to(kind)
 
 
 def _asking(result: Tensor, given: Sequence[Tensor]) -> Tensor:
