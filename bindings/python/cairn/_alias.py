@@ -15,12 +15,17 @@ from types import ModuleType
 from typing import Any, Sequence
 
 from . import _C
+from ._types import package_names
 
 __all__ = ["as_torch"]
 
 _OWN = __name__.partition(".")[0]
 _RELEASES = {"torch": "2.15.0", "torchvision": "0.29.2"}  # whose names and meanings cairn follows
 _VISION = ("datasets", "io", "models", "ops", "transforms", "utils")  # torchvision's parts, each cairn's of that name
+
+
+_NOT_TORCH = frozenset(  # parts of the package that are torchvision's, or its own
+    "callbacks datasets io keras lists metrics model models ops stablehlo strings tokenizers transforms zoo".split())
 
 
 class _Loader:
@@ -89,8 +94,8 @@ def _naming(spec: ModuleSpec | None) -> ModuleSpec | None:
 
 
 def _name_classes(module: ModuleType) -> None:
-    """Classes of a public part of the package say that they are torch's."""
-    if "._" in module.__name__:
+    """Classes of a public part of the package say that they are torch's, where torch has such a part."""
+    if "._" in module.__name__ or module.__name__.partition(".")[2].partition(".")[0] in _NOT_TORCH:
         return
     own = _OWN + module.__name__[len("torch"):] if module.__name__.startswith("torch") else module.__name__
     for name, thing in list(vars(module).items()):
@@ -135,6 +140,7 @@ def as_torch() -> None:
                 raise RuntimeError("%s is imported already: call cairn.as_torch() before the first import of it" % name)
         from .torch_version import TorchVersion
         _C._set_package("torch")
+        package_names.append("torch")
         for name, module in list(sys.modules.items()):
             if name == _OWN or name.startswith(_OWN + "."):
                 _name_classes(module)

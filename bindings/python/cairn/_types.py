@@ -13,6 +13,16 @@ inf, nan, pi, e = math.inf, math.nan, math.pi, math.e
 newaxis = None
 
 
+package_names = ["cairn"]  # as_torch() adds the other one
+
+
+def of_package(home: str | None, part: str = "") -> bool:
+    """Is that the name of the package, or of a module in it (in a part of it: "nn"), by whichever of its names? What a
+    class says of itself depends on whether the package stands for torch."""
+    first, _, rest = (home or "").partition(".")
+    return first in package_names and (not part or rest == part or rest.startswith(part + "."))
+
+
 class Size(tuple[int, ...]):
     """The sizes of a tensor: a tuple of ints that also knows how many elements they make."""
 

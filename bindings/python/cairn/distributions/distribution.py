@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Iterator
 
 import cairn as cn
 from cairn import Size
+from cairn._types import of_package
 
 from . import constraints
 from .utils import lazy_property
@@ -193,8 +194,7 @@ class Distribution:
 
     def expand(self, batch_shape: Shape, _instance: Any = None) -> Self:
         """The same distribution with a larger batch_shape; parameters are views, nothing is copied."""
-        package = __name__.rpartition(".")[0] + "."
-        family: type[Any] = next(c for c in type(self).__mro__ if c.__module__.startswith(package))
+        family: type[Any] = next(c for c in type(self).__mro__ if of_package(c.__module__, "distributions"))
         if family.__init__ is Distribution.__init__:
             raise NotImplementedError("%s does not say how to expand it" % type(self).__name__)
         new: Self = self._get_checked_instance(family, _instance)

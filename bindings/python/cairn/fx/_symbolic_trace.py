@@ -18,6 +18,7 @@ from .. import nn
 from .._arguments import warn
 from .._forms_compat import _assert
 from .._tensor import Tensor
+from .._types import of_package
 from .graph import Graph
 from .graph_module import GraphModule
 from .node import base_types, has_side_effect
@@ -205,8 +206,7 @@ class Tracer(TracerBase):
     # ---- what may be overridden ----
     def is_leaf_module(self, m: Any, module_qualified_name: str) -> bool:  # unused: module_qualified_name (for others)
         """Is a call of the module one node? Of the library's layers it is, but not of Sequential."""
-        own = __name__.partition(".")[0]
-        return type(m).__module__.startswith(own + ".nn") and not isinstance(m, nn.Sequential)
+        return of_package(type(m).__module__, "nn") and not isinstance(m, nn.Sequential)
 
     def path_of_module(self, mod: Any) -> str:
         """Its dotted name."""

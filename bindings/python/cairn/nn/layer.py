@@ -8,6 +8,7 @@ from typing import Any, Callable, ClassVar, TypeVar
 from .. import _C
 from .._modes import no_grad
 from .._tensor import Tensor
+from .._types import of_package
 from . import _hooks
 from .module import Module
 
@@ -98,7 +99,7 @@ class _Parametric(_Layer):
 def _home(cls: type[Any]) -> type[Any]:
     """The class of the library that a class is or derives from."""
     for base in cls.__mro__:
-        if base.__module__.partition(".")[0] in ("cairn", "torch"):  # torch: under the alias
+        if of_package(base.__module__):
             return base
     return Module
 

@@ -9,8 +9,7 @@ import dataclasses
 from collections import OrderedDict, defaultdict, deque, namedtuple
 from typing import Any, Callable, Iterable, Mapping, NamedTuple
 
-from .. import _C
-from .._types import Size
+from .._types import Size, of_package
 
 _IsLeaf = Callable[[Any], bool]
 
@@ -298,7 +297,7 @@ def _get_node_type(tree: Any) -> Any:
         return cls
     if is_namedtuple_class(cls):
         return namedtuple
-    if is_structseq_class(cls) and cls.__module__.startswith(_C.__name__.partition(".")[0]):
+    if is_structseq_class(cls) and of_package(cls.__module__):
         _sequence(cls, "torch.return_types." + cls.__name__)
     return cls
 
