@@ -76,7 +76,8 @@ GRADIENTS = {
     "pow": lambda x, y: x.abs() ** y, "hypot": cairn.hypot, "div": lambda x, y: x / y,
     "ldexp": lambda x, y: cairn.ldexp(x, y.clamp(-8, 8)), "xlogy": cairn.xlogy, "logaddexp": cairn.logaddexp,
     "addcdiv": lambda x, y, z: cairn.addcdiv(x, y, z, value=0.5), "erfinv": lambda x: (x / 65504).erfinv(),
-    "addcmul": lambda x, y, z: cairn.addcmul(x, y, z, value=0.5), "lerp": cairn.lerp, "rsqrt": lambda x: x.abs().rsqrt(),
+    "addcmul": lambda x, y, z: cairn.addcmul(x, y, z, value=0.5), "lerp": cairn.lerp,
+    "rsqrt": lambda x: x.abs().rsqrt(),
 }
 
 
@@ -92,7 +93,8 @@ class Gradients(unittest.TestCase):
 
     def test_are_those_of_float64(self):
         for name, function in GRADIENTS.items():
-            count = 1 if " " in name or name in ("erfinv", "rsqrt") else 3 if name in ("addcdiv", "addcmul", "lerp") else 2
+            three = name in ("addcdiv", "addcmul", "lerp")
+            count = 1 if " " in name or name in ("erfinv", "rsqrt") else 3 if three else 2
             for kind, sizes in SIZES.items():
                 dtype, some = getattr(cairn, kind), sizes if count < 3 else sizes[2::2]
                 rows = list(itertools.product(cairn.tensor(some, dtype=dtype).double().tolist(), repeat=count))
@@ -102,8 +104,8 @@ class Gradients(unittest.TestCase):
                         self.near(mine.double(), true, cairn.finfo(dtype), rows)
 
     def near(self, mine, true, limits, rows):
-        """Within four roundings (the gradient's, and those of steps that the op stores, its result among them); infinite
-        where the type ends, or float32, through which all of it goes."""
+        """Within four roundings (the gradient's, and those of steps that the op stores, its result among them);
+        infinite where the type ends, or float32, through which all of it goes."""
         for have, want, row in zip(mine.tolist(), true.tolist(), rows):
             if want != want or abs(want) > limits.max / 16 or have != have or abs(have) == float("inf"):
                 self.assertTrue(want != want or abs(want) > limits.max / 16, (row, have, want))

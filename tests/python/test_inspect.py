@@ -115,7 +115,8 @@ class Dictionaries(Case):
             order = OrderedDict(reversed(list(norm._parameters.items())))
             norm._parameters = order
             return [plain(first.detach()), plain(net(m.ones(1, 2)).detach()), [n for n, _ in net.named_children()],
-                    plain(norm(m.ones(1, 2)).detach()), [n for n, _ in norm.named_parameters()], list(norm.state_dict())]
+                    plain(norm(m.ones(1, 2)).detach()), [n for n, _ in norm.named_parameters()],
+                    list(norm.state_dict())]
 
         self.same(program)
 

@@ -1,5 +1,5 @@
-"""What backward keeps, and what a program may write to before it: .data, results and inputs of ops, the tensors of custom
-functions. Programs run in torch, too, where it is installed."""
+"""What backward keeps, and what a program may write to before it: .data, results and inputs of ops, the tensors of
+custom functions. Programs run in torch, too, where it is installed."""
 import gc
 import unittest
 import weakref
@@ -110,7 +110,8 @@ class Writes(Case):
     def test_inputs(self):
         for make in (lambda m, x: m.nn.functional.cross_entropy(x, m.tensor([0, 1, 3])),
                      lambda m, x: m.nn.functional.cross_entropy(x, m.tensor([0, 1, 3]), label_smoothing=0.1),
-                     lambda m, x: m.nn.functional.tanhshrink(x), lambda m, x: m.nn.functional.l1_loss(x, x.detach() * 2),
+                     lambda m, x: m.nn.functional.tanhshrink(x),
+                     lambda m, x: m.nn.functional.l1_loss(x, x.detach() * 2),
                      lambda m, x: m.nn.functional.kl_div(x, x.detach() - 1, reduction="none", log_target=True),
                      lambda m, x: m.special.ndtr(x), lambda m, x: x + 3, lambda m, x: x * 3, lambda m, x: x.cos(),
                      lambda m, x: m.ldexp(x, m.ones(4, requires_grad=True)), lambda m, x: m.linalg.svdvals(x[:2, :2]),

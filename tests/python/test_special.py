@@ -65,7 +65,7 @@ class Householder(unittest.TestCase):
         with self.assertRaises(RuntimeError):
             cairn.linalg.householder_product(a.T, cairn.tensor(tau))
         leaf = cairn.ones(3, 2, requires_grad=True)
-        none = cairn.linalg.householder_product(leaf, cairn.ones(0))  # no reflections: the columns of eye, and a history
+        none = cairn.linalg.householder_product(leaf, cairn.ones(0))  # no reflections: columns of eye, and a history
         self.assertEqual(none.tolist(), [[1, 0], [0, 1], [0, 0]])
         none.sum().backward()
         self.assertEqual(leaf.grad.abs().sum().item(), 0)

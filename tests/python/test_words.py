@@ -1,5 +1,5 @@
-"""Words and forms that torch takes besides those of its signatures: numpy's words for parameters (axis, keepdims, x, x2),
-and factors by position as older programs write them."""
+"""Words and forms that torch takes besides those of its signatures: numpy's words for parameters (axis, keepdims, x,
+x2), and factors by position as older programs write them."""
 import unittest
 import warnings
 
@@ -30,7 +30,8 @@ def calls(m):
     pairs["dot"] = {"input": x[0], "tensor": y[0]}
     pairs["outer"] = {"input": x[0], "vec2": y[0]}
     one = {n: {"input": x} for n in (
-        "exp log sqrt abs neg relu sigmoid tanh floor isnan sign clone nonzero square erf reciprocal tril triu t").split()}
+        "exp log sqrt abs neg relu sigmoid tanh floor isnan sign clone nonzero square erf reciprocal tril triu "
+        "t").split()}
     more = {
         "cat": {"tensors": (x, y), "dim": 1}, "stack": {"tensors": (x, y), "dim": 1},
         "concat": {"tensors": (x, y), "dim": 1}, "gather": {"input": x, "dim": 1, "index": index},
@@ -103,7 +104,8 @@ class Numpy(Case):
         self.near([have[key] for key, _ in want], [value for _, value in want])
 
     def test_both_words(self):
-        for act in (lambda: cairn.softmax(cairn.ones(2), dim=0, axis=0), lambda: cairn.sum(cairn.ones(2), dim=0, axis=0),
+        for act in (lambda: cairn.softmax(cairn.ones(2), dim=0, axis=0),
+                    lambda: cairn.sum(cairn.ones(2), dim=0, axis=0),
                     lambda: cairn.cat([cairn.ones(2)], 0, axis=0)):
             self.assertRaises(TypeError, act)
 
@@ -130,7 +132,8 @@ class Older(Case):
                     m.addmm(2, square, 3, x, y.t()), m.addmm(2, square, x, y.t()), square.addmm(2, 3, x, y.t()),
                     square.addmm(2, x, y.t()), square.clone().addmm_(2, 3, x, y.t()),
                     square.clone().addmm_(0.5, x, y.t()), m.addmv(2, vector[:2], 3, x, vector),
-                    vector[:2].addmv(2, 3, x, vector), m.addr(2, x, 3, vector[:2], vector), x.addr(2, vector[:2], vector),
+                    vector[:2].addmv(2, 3, x, vector), m.addr(2, x, 3, vector[:2], vector),
+                    x.addr(2, vector[:2], vector),
                     m.addbmm(2, square, 3, *batches), square.addbmm(2, *batches),
                     m.baddbmm(2, batches[0] @ batches[1], 3, *batches), m.add(x, 2, y, out=m.empty(2, 3))]
             return [plain(t) for t in made]
