@@ -248,9 +248,11 @@ CN_API CN_MUST_USE cn_tokenizer *cn_tokenizer_chars(const char *text, size_t siz
 /* GPT-2: vocab.json, merges.txt. */
 CN_API CN_MUST_USE cn_tokenizer *cn_tokenizer_bpe(const char *vocab, const char *merges);
 CN_API CN_MUST_USE cn_tokenizer *cn_tokenizer_wordpiece(const char *vocab, bool lower); /* BERT: vocab.txt */
-/* tokenizer.json of either kind, BPE as GPT-2 or LLaMA 3 have it. What it says about cutting and padding is the
- * caller's to do. */
+/* tokenizer.json: BPE of bytes or characters, WordPiece, Unigram, whole words, with all their steps but expressions that
+ * are not known. What it says about cutting and padding is the caller's to do. */
 CN_API CN_MUST_USE cn_tokenizer *cn_tokenizer_json(const char *path);
+/* SentencePiece: a .model of Unigram or BPE. No marks are put around texts, as sentencepiece does by itself. */
+CN_API CN_MUST_USE cn_tokenizer *cn_tokenizer_sentencepiece(const char *path);
 CN_API void cn_tokenizer_free(cn_tokenizer *tokenizer);
 CN_API int64_t cn_tokenizer_size(const cn_tokenizer *tokenizer); /* one more than the highest number */
 /* Tokens of a text as an int64 tensor (n); special: with the marks at beginning and end that the model wants. Special

@@ -1,5 +1,5 @@
-/* tokenizer.c: tokenizers: their life, encoding and decoding, and the two kinds that need no files: bytes and
- * characters. See data.h.
+/* tokenizer.c: tokenizers: their life, encoding and decoding, and the small kinds: bytes, characters, whole words. See
+ * data.h.
  *
  * Place in the flow: see tokenizer.h. Invariant: a tokenizer does not change once it is made, but for its cache of
  * words, which one call at a time holds; so any number of threads may use it. */
@@ -36,6 +36,9 @@ void cn_tokenizer_free(cn_tokenizer *t)
   cn_free(t->added, t->added_cap * sizeof *t->added);
   cn_free(t->words, CNI_WORDS * sizeof *t->words);
   cni_vocab_free(&t->vocab);
+  cni_steps_free(&t->normal);
+  cni_steps_free(&t->cuts);
+  cni_steps_free(&t->decoders);
   pthread_mutex_destroy(&t->lock);
   cn_free(t, sizeof *t);
 }
@@ -50,6 +53,14 @@ int cni_tokenizer_mark(cn_tokenizer *t, bool before, int64_t id)
   return CN_OK;
 }
 
+static bool normalises(const cn_tokenizer *t) { return t->normal.n || t->cls->normalise; }
+
+static void normalise(cn_text *out, const cn_tokenizer *t, const char *s, size_t n)
+{
+  if (t->normal.n) cni_steps_normalise(out, &t->normal, s, n);
+  else t->cls->normalise(out, t, s, n);
+}
+
 int cni_tokenizer_add(cn_tokenizer *t, const char *s, size_t n, const cni_added *how)
 {
   if (!n) return cn_err_set(CN_ERR_IO, "an added token is empty");
@@ -57,7 +68,7 @@ int cni_tokenizer_add(cn_tokenizer *t, const char *s, size_t n, const cni_added 
   if (cn_grow((void **)&t->added, &t->added_cap, t->nadded + 1, sizeof *t->added)) return CN_ERR_MEMORY;
   cni_added a = *how;
   cn_text text = {0};
-  if (a.normalised && t->cls->normalise) t->cls->normalise(&text, t, s, n);
+  if (a.normalised && normalises(t)) normalise(&text, t, s, n);
   else cn_text_put_bytes(&text, s, n);
   a.s = cn_text_take(&text);
   if (!a.s) return CN_ERR_MEMORY;
@@ -154,22 +165,24 @@ static bool stands(const cni_added *a, const char *begin, const char *s, const c
   return !(class_behind(behind, end, &n) & WORD) && !(behind < end && *behind == '_');
 }
 
-static int encode_part(cni_encoder *e, bool normalised, const char *s, const char *end);
+static int encode_part(cni_encoder *e, bool normalised, bool first, const char *s, const char *end);
 
-/* Text between added tokens: raw text is normalised and looked through again, normalised text is encoded. */
-static int encode_between(cni_encoder *e, bool normalised, const char *s, const char *end)
+/* Text between added tokens: raw text is normalised and looked through again, normalised text is encoded. first: it
+ * begins the whole text. */
+static int encode_between(cni_encoder *e, bool normalised, bool first, const char *s, const char *end)
 {
   if (s == end) return CN_OK;
+  e->first = first;
   if (normalised) return e->t->cls->encode(e, s, (size_t)(end - s));
-  if (!e->t->cls->normalise) return encode_part(e, true, s, end);
+  if (!normalises(e->t)) return encode_part(e, true, first, s, end);
   cn_text text = {0};
-  e->t->cls->normalise(&text, e->t, s, (size_t)(end - s));
-  int status = text.failed ? CN_ERR_MEMORY : text.n ? encode_part(e, true, text.s, text.s + text.n) : CN_OK;
+  normalise(&text, e->t, s, (size_t)(end - s));
+  int status = text.failed ? CN_ERR_MEMORY : text.n ? encode_part(e, true, first, text.s, text.s + text.n) : CN_OK;
   cn_text_free(&text);
   return status;
 }
 
-static int encode_part(cni_encoder *e, bool normalised, const char *begin, const char *end)
+static int encode_part(cni_encoder *e, bool normalised, bool first, const char *begin, const char *end)
 {
   const bool *begins = e->t->begins[normalised];
   const char *done = begin;
@@ -184,18 +197,18 @@ static int encode_part(cni_encoder *e, bool normalised, const char *begin, const
     const char *from = s, *to = s + a->n;
     while (a->left && from > done && (class_before(done, from, &n) & CNI_SPACE)) from -= n;
     while (a->right && (class_behind(to, end, &n) & CNI_SPACE)) to += n;
-    status = encode_between(e, normalised, done, from);
+    status = encode_between(e, normalised, first && done == begin, done, from);
     if (!status) status = cni_encoder_put(e, a->id);
     s = done = to;
   }
-  return status ? status : encode_between(e, normalised, done, end);
+  return status ? status : encode_between(e, normalised, first && done == begin, done, end);
 }
 
 static int encode(cni_encoder *e, const char *text, size_t size, bool special)
 {
   int status = CN_OK;
   for (size_t i = 0; special && i < e->t->nbefore && !status; i++) status = cni_encoder_put(e, e->t->before[i]);
-  if (!status && size) status = encode_part(e, false, text, text + size);
+  if (!status && size) status = encode_part(e, false, true, text, text + size);
   for (size_t i = 0; special && i < e->t->nafter && !status; i++) status = cni_encoder_put(e, e->t->after[i]);
   return status;
 }
@@ -221,9 +234,32 @@ cn_tensor *cn_tokenizer_encode(cn_tokenizer *t, const char *text, size_t size, b
 
 /* ---- decoding ---- */
 
+/* All tokens at once, by the tokenizer's steps. */
+static int decode_steps(cn_text *out, const cn_tokenizer *t, const int64_t *ids, size_t n, bool skip_special)
+{
+  cni_fragments tokens = {0};
+  for (size_t i = 0; i < n; i++) {
+    size_t size;
+    const char *token = cni_vocab_at(&t->vocab, ids[i], &size);
+    if (!token) {
+      cni_fragments_free(&tokens);
+      return cn_err_set(CN_ERR_INDEX, "tokenizer_decode: no token has the number %lld", (long long)ids[i]);
+    }
+    if (skip_special && t->vocab.v[ids[i]].special) continue;
+    if (t->spaced && tokens.n) cn_text_put(&tokens.text, " ");
+    cn_text_put_bytes(&tokens.text, token, size);
+    cni_fragments_end(&tokens);
+  }
+  int status = tokens.n ? cni_steps_decode(&tokens, &t->decoders) : CN_OK;
+  if (!status && tokens.text.n) cn_text_put_bytes(out, tokens.text.s, tokens.text.n);
+  cni_fragments_free(&tokens);
+  return status || out->failed ? CN_ERR_MEMORY : CN_OK;
+}
+
 static int decode(cn_text *out, const cn_tokenizer *t, const int64_t *ids, size_t n, bool skip_special)
 {
   bool first = true;
+  if (t->spaced || t->decoders.n) return decode_steps(out, t, ids, n, skip_special);
   for (size_t i = 0; i < n && !out->failed; i++) {
     size_t size;
     const char *token = cni_vocab_at(&t->vocab, ids[i], &size);
@@ -308,7 +344,7 @@ static int bytes_encode(cni_encoder *e, const char *s, size_t n)
 
 cn_tokenizer *cn_tokenizer_bytes(void)
 {
-  static const cni_text_class bytes = {"bytes", NULL, bytes_encode, NULL, NULL};
+  static const cni_text_class bytes = {.name = "bytes", .encode = bytes_encode};
   cn_tokenizer *t = cn_err() ? NULL : cni_tokenizer_new(&bytes, NULL, false);
   for (int i = 0; t && i < 256; i++)
     if (cni_vocab_put(&t->vocab, &(char){(char)i}, 1, i)) {
@@ -350,7 +386,7 @@ static int mark_chars(unsigned char *seen, const char *text, size_t size)
 
 cn_tokenizer *cn_tokenizer_chars(const char *text, size_t size)
 {
-  static const cni_text_class chars = {"chars", NULL, chars_encode, NULL, NULL};
+  static const cni_text_class chars = {.name = "chars", .encode = chars_encode};
   enum { CHARACTERS = 0x110000 };
   unsigned char *seen = cn_err() ? NULL : cn_alloc_zero(CHARACTERS / 8);
   cn_tokenizer *t = seen && !mark_chars(seen, text, size) ? cni_tokenizer_new(&chars, NULL, false) : NULL;
@@ -364,3 +400,29 @@ cn_tokenizer *cn_tokenizer_chars(const char *text, size_t size)
   cn_free(seen, CHARACTERS / 8);
   return t;
 }
+
+/* ---- whole words ---- */
+
+static int wordlevel_word(cni_encoder *e, const char *s, size_t n)
+{
+  int64_t id = cni_vocab_find(&e->t->vocab, s, n);
+  if (id < 0) id = *(const int64_t *)e->t->model;
+  if (id < 0)
+    return cn_err_set(CN_ERR_VALUE, "tokenizer_encode: there is no token for \"%.*s\", nor one for unknown words",
+                      (int)(n < 60 ? n : 60), s);
+  return cni_encoder_put(e, id);
+}
+
+static void wordlevel_free(void *model) { cn_free(model, sizeof(int64_t)); }
+
+cn_tokenizer *cni_wordlevel_new(void)
+{
+  static const cni_text_class words = {
+    .name = "words", .encode = cni_encode_pieces, .free = wordlevel_free, .word = wordlevel_word};
+  int64_t *unknown = cn_alloc(sizeof *unknown);
+  if (!unknown) return NULL;
+  *unknown = -1;
+  return cni_tokenizer_new(&words, unknown, false);
+}
+
+void cni_wordlevel_unknown(cn_tokenizer *t, int64_t id) { *(int64_t *)t->model = id; }

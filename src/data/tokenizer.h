@@ -2,8 +2,8 @@
  * encode, and the table of functions that makes a kind.
  *
  * Place in the flow: tokenizer.c (public functions) calls a kind's functions: tokenizer_bpe.c, tokenizer_wordpiece.c,
- * and the two small ones in tokenizer.c; tokenizer_json.c makes both larger kinds from a tokenizer.json. Below:
- * tokenizer_vocab.c and unicode.c.
+ * tokenizer_unigram.c, and the small ones in tokenizer.c; tokenizer_json.c makes the larger kinds from a
+ * tokenizer.json, tokenizer_sentencepiece.c from a .model. Below: tokenizer_steps.h, tokenizer_vocab.c and unicode.c.
  *
  *     text -> added tokens cut out -> normalise -> added tokens cut out again -> encode (words -> numbers)
  */
@@ -13,6 +13,8 @@
 #include <cairn/data.h>
 #include <cairn/ext/system.h>
 #include <pthread.h>
+
+#include "tokenizer_steps.h"
 
 /* ---- vocabulary ---- */
 
@@ -60,7 +62,6 @@ typedef struct cni_word {
   uint32_t ids[CNI_WORD_IDS];
 } cni_word;
 
-typedef struct cni_encoder cni_encoder;
 typedef struct cni_text_class {
   const char *name;
   /* Text as encode wants it, appended to out. NULL: it takes text as it is. */
@@ -69,6 +70,7 @@ typedef struct cni_text_class {
   /* One token as text; first: nothing was put before it. NULL: the token itself. */
   void (*decode)(cn_text *out, const cn_tokenizer *t, const char *token, size_t n, bool first);
   void (*free)(void *model);
+  int (*word)(cni_encoder *e, const char *s, size_t n); /* of kinds whose encode is cni_encode_pieces: n > 0 */
 } cni_text_class;
 
 enum { CNI_MARKS_MOST = 8 };
@@ -76,6 +78,8 @@ struct cn_tokenizer {
   const cni_text_class *cls;
   void *model; /* the kind's own */
   cni_vocab vocab;
+  cni_text_steps normal, cuts, decoders; /* normal: instead of the kind's normalise, decoders instead of its decode */
+  bool spaced;                      /* decoded tokens have a space between them: there is no decoder */
   cni_added *added;
   size_t nadded, added_cap;
   bool begins[2][256]; /* bytes with which added tokens begin: raw ones, normalised ones */
@@ -99,6 +103,7 @@ struct cni_encoder {
   int64_t *ids;
   size_t n, cap;
   cni_word *words; /* NULL: no cache */
+  bool first;      /* what is encoded begins the text */
   void *room[3];   /* of the kind */
   size_t room_cap[3], room_element[3];
 };
@@ -111,6 +116,9 @@ static inline int cni_encoder_put(cni_encoder *e, int64_t id)
   return CN_OK;
 }
 
+/* Cuts a text by the tokenizer's steps and encodes each piece by its kind's word(). */
+int cni_encode_pieces(cni_encoder *e, const char *s, size_t n);
+
 /* Encodes one word by `fn`, or as it was encoded last time. */
 int cni_encode_word(cni_encoder *e, const char *s, size_t n, int (*fn)(cni_encoder *e, const char *s, size_t n));
 
@@ -120,11 +128,20 @@ typedef struct cni_bpe {
   bool prefix_space; /* in front of a text that has none */
   bool whole_words;  /* a word that is a token is that token, whatever the merges say */
   int digits;        /* 0: words are cut as GPT-2 does; else as LLaMA 3 does, numbers after so many digits */
+  /* Of characters rather than bytes; words are then cut by steps. */
+  bool chars;
+  bool fallback;               /* a character without a token is its bytes' tokens, <0xE4> */
+  bool fuse;                   /* neighbours that are unknown are one token */
+  char prefix[16], suffix[16]; /* of all but the first character of a word, of its last */
 } cni_bpe;
 cn_tokenizer *cni_bpe_new(const cni_bpe *how, size_t most_merges);
 int cni_bpe_merge(cn_tokenizer *t, const char *a, size_t a_size, const char *b, size_t b_size); /* the next one */
 void cni_bpe_unknown(cn_tokenizer *t, int64_t id); /* for bytes without a token; before cni_bpe_ready */
 void cni_bpe_ready(cn_tokenizer *t);               /* the vocabulary is complete */
+/* Bytes of the first word of a text, by GPT-2's rules, or with a number of digits by LLaMA 3's. */
+size_t cni_gpt2_word(const char *s, const char *end, int digits);
+uint32_t cni_char_of_byte(unsigned byte);                     /* that stands for it in vocabularies */
+void cni_bpe_decode(cn_text *out, const char *token, size_t n); /* such characters as bytes */
 cn_tokenizer *cni_bpe_read(const char *vocab, size_t vocab_size, const char *merges, size_t merges_size);
 
 typedef struct cni_wordpiece {
@@ -134,10 +151,29 @@ typedef struct cni_wordpiece {
   size_t most;     /* characters of a word; longer ones are unknown */
   char prefix[16]; /* of pieces that continue a word */
 } cni_wordpiece;
-cn_tokenizer *cni_wordpiece_new(const cni_wordpiece *how);
+cn_tokenizer *cni_wordpiece_new(const cni_wordpiece *how, bool by_steps);
+void cni_wordpiece_normalise(cn_text *out, const cni_wordpiece *how, const char *s, size_t n);
+void cni_wordpiece_decode(cn_text *out, const char *prefix, bool cleanup, const char *token, size_t n, bool first);
+void cni_wordpiece_clean_up(cn_text *text);
 cn_tokenizer *cni_wordpiece_read(const char *text, size_t size, bool lower);
 
+/* Unigram: each token has a score, and a word is cut so that their sum is greatest. */
+cn_tokenizer *cni_unigram_new(bool fallback);
+/* user: a score that says nothing of unknown text. */
+int cni_unigram_put(cn_tokenizer *t, const char *s, size_t n, int64_t id, double score, bool user);
+void cni_unigram_narrow(cn_tokenizer *t); /* computes as SentencePiece does */
+int cni_unigram_ready(cn_tokenizer *t, int64_t unknown); /* the vocabulary is complete; unknown -1: none */
+cn_tokenizer *cni_wordlevel_new(void);
+void cni_wordlevel_unknown(cn_tokenizer *t, int64_t id);
+
+cn_tokenizer *cni_sentencepiece_read(const char *data, size_t size);
 cn_tokenizer *cni_tokenizer_read_json(const char *text, size_t size);
+/* A tokenizer.json whose model is read by steps; `root` is the whole file. */
+cn_tokenizer *cni_tokenizer_read_steps(const cn_tree *root);
+int cni_tokenizer_read_normal(cn_tokenizer *t, const cn_tree *normalizer);
+/* An expression for words that is known: how many digits a number has at most, 0: GPT-2's; -1: another one. */
+int cni_words_known(const char *expression);
+int cni_bpe_read_merges(cn_tokenizer *t, const cn_tree *merges);
 int cni_vocab_put_tree(cni_vocab *vocab, const cn_tree *tree); /* {"token": number, ...} */
 
 #endif

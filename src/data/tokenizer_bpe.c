@@ -19,7 +19,7 @@ typedef struct bpe {
   merge *merges; /* by the hash of the pair; 2^k slots, at least half of them empty */
   size_t slots;
   uint32_t count, most;
-  uint32_t byte_ids[256]; /* NOTHING: no token */
+  uint32_t byte_ids[256]; /* NOTHING: no token. Of <0xE4> where it is of characters */
   uint32_t unknown;
   char byte_text[256][2]; /* the character that stands for it, in UTF-8 */
   uint8_t byte_size[256];
@@ -33,7 +33,7 @@ typedef struct bpe {
 /* Bytes that are printable characters of Latin-1 stand for themselves; the others are U+0100, U+0101 ... in order. */
 static bool stands_for_itself(unsigned b) { return (b >= '!' && b <= '~') || (b >= 0xa1 && b <= 0xac) || b >= 0xae; }
 
-static uint32_t char_of_byte(unsigned byte)
+uint32_t cni_char_of_byte(unsigned byte)
 {
   uint32_t other = 0x100;
   if (stands_for_itself(byte)) return byte;
@@ -71,11 +71,14 @@ static size_t pair_slot(const bpe *m, uint32_t left, uint32_t right)
 }
 
 static int bpe_encode(cni_encoder *e, const char *s, size_t n);
+static int encode_chars(cni_encoder *e, const char *s, size_t n);
 static void bpe_decode(cn_text *out, const cn_tokenizer *t, const char *token, size_t n, bool first);
 
 cn_tokenizer *cni_bpe_new(const cni_bpe *how, size_t most_merges)
 {
-  static const cni_text_class cls = {"bpe", NULL, bpe_encode, bpe_decode, bpe_free};
+  static const cni_text_class bytes = {"bpe", NULL, bpe_encode, bpe_decode, bpe_free, NULL};
+  static const cni_text_class chars = {
+    .name = "bpe", .encode = cni_encode_pieces, .free = bpe_free, .word = encode_chars};
   if (most_merges > CNI_MOST_TOKENS) {
     cn_err_set(CN_ERR_IO, "%zu merges; at most %d are read", most_merges, CNI_MOST_TOKENS);
     return NULL;
@@ -94,15 +97,17 @@ cn_tokenizer *cni_bpe_new(const cni_bpe *how, size_t most_merges)
   }
   m->slots = slots;
   memset(m->merges, 0xff, slots * sizeof *m->merges);
-  return cni_tokenizer_new(&cls, m, true);
+  return cni_tokenizer_new(how->chars ? &chars : &bytes, m, true);
 }
 
 int cni_bpe_merge(cn_tokenizer *t, const char *a, size_t a_size, const char *b, size_t b_size)
 {
   bpe *m = t->model;
   cn_text both = {0};
+  size_t marks = strlen(m->how.prefix); /* the second loses its own */
+  if (marks > b_size) marks = b_size;
   cn_text_put_bytes(&both, a, a_size);
-  cn_text_put_bytes(&both, b, b_size);
+  cn_text_put_bytes(&both, b + marks, b_size - marks);
   if (both.failed) {
     cn_text_free(&both);
     return CN_ERR_MEMORY;
@@ -128,8 +133,13 @@ void cni_bpe_ready(cn_tokenizer *t)
 {
   bpe *m = t->model;
   for (unsigned b = 0; b < 256; b++) {
-    char s[4];
-    size_t n = cn_utf8_write(s, char_of_byte(b));
+    char s[8];
+    if (m->how.chars) {
+      int64_t id = m->how.fallback ? cni_vocab_find(&t->vocab, s, cni_token_of_byte(s, b)) : -1;
+      m->byte_ids[b] = id < 0 ? NOTHING : (uint32_t)id;
+      continue;
+    }
+    size_t n = cn_utf8_write(s, cni_char_of_byte(b));
     int64_t id = cni_vocab_find(&t->vocab, s, n);
     m->byte_ids[b] = id < 0 ? m->unknown : (uint32_t)id;
     memcpy(m->byte_text[b], s, 2); /* of two bytes at most */
@@ -231,6 +241,11 @@ static size_t llama3_word(const char *s, const char *end, int digits)
   return space_size(s, end);
 }
 
+size_t cni_gpt2_word(const char *s, const char *end, int digits)
+{
+  return digits ? llama3_word(s, end, digits) : gpt2_word(s, end);
+}
+
 /* ---- merging ---- */
 
 /* A token of the word that is being merged, in a list by index. */
@@ -311,6 +326,24 @@ static int64_t whole_word(cni_encoder *e, const char *s, size_t n)
   return cni_vocab_find(&e->t->vocab, text, used);
 }
 
+static void put_symbol(symbol *v, uint32_t *count, uint32_t id)
+{
+  v[*count] = (symbol){id, *count - 1, *count + 1}; /* 0 - 1 is NOTHING */
+  ++*count;
+}
+
+/* Merges the symbols in room 0 and puts what is left. */
+static int put_merged(cni_encoder *e, uint32_t count)
+{
+  symbol *v = e->room[0];
+  if (!count) return CN_OK;
+  v[count - 1].behind = NOTHING;
+  if (count > 1) merge_all(v, count, e->room[1], e->t->model);
+  for (uint32_t i = 0; i != NOTHING; i = v[i].behind)
+    if (cni_encoder_put(e, v[i].id)) return CN_ERR_MEMORY;
+  return CN_OK;
+}
+
 static int encode_word(cni_encoder *e, const char *s, size_t n)
 {
   const bpe *m = e->t->model;
@@ -320,25 +353,75 @@ static int encode_word(cni_encoder *e, const char *s, size_t n)
   if (n >= UINT32_MAX / 4) return cn_err_set(CN_ERR_VALUE, "tokenizer_encode: a word of %zu bytes", n);
   if (cni_encoder_room(e, 0, n, sizeof(symbol)) || cni_encoder_room(e, 1, 3 * n, sizeof(candidate)))
     return CN_ERR_MEMORY;
-  symbol *v = e->room[0];
   uint32_t count = 0;
   for (size_t i = 0; i < n; i++) {
     uint32_t id = m->byte_ids[(unsigned char)s[i]];
-    if (id != NOTHING) v[count] = (symbol){id, count - 1, count + 1}, count++; /* 0 - 1 is NOTHING */
+    if (id != NOTHING) put_symbol(e->room[0], &count, id);
   }
-  if (!count) return CN_OK;
-  v[count - 1].behind = NOTHING;
-  if (count > 1) merge_all(v, count, e->room[1], m);
-  for (uint32_t i = 0; i != NOTHING; i = v[i].behind)
-    if (cni_encoder_put(e, v[i].id)) return CN_ERR_MEMORY;
-  return CN_OK;
+  return put_merged(e, count);
 }
+
+/* ---- of characters ---- */
+
+/* A character's token, with the marks of its place in the word; -1: none. */
+static int64_t char_id(cni_encoder *e, const char *s, size_t size, bool first, bool last)
+{
+  const bpe *m = e->t->model;
+  char text[4 + 2 * sizeof m->how.prefix];
+  size_t before = first ? 0 : strlen(m->how.prefix), behind = last ? strlen(m->how.suffix) : 0;
+  if (!before && !behind) return cni_vocab_find(&e->t->vocab, s, size);
+  memcpy(text, m->how.prefix, before);
+  memcpy(text + before, s, size);
+  memcpy(text + before + size, m->how.suffix, behind);
+  return cni_vocab_find(&e->t->vocab, text, before + size + behind);
+}
+
+/* The tokens of a character's bytes, where all of them have some. */
+static bool put_bytes(symbol *v, uint32_t *count, const bpe *m, const char *s, size_t size)
+{
+  for (size_t i = 0; i < size; i++)
+    if (m->byte_ids[(unsigned char)s[i]] == NOTHING) return false;
+  for (size_t i = 0; i < size; i++) put_symbol(v, count, m->byte_ids[(unsigned char)s[i]]);
+  return true;
+}
+
+static int encode_chars(cni_encoder *e, const char *s, size_t n)
+{
+  const bpe *m = e->t->model;
+  int64_t whole = m->how.whole_words ? cni_vocab_find(&e->t->vocab, s, n) : -1;
+  if (whole >= 0) return cni_encoder_put(e, whole);
+  if (n >= UINT32_MAX / 4) return cn_err_set(CN_ERR_VALUE, "tokenizer_encode: a word of %zu bytes", n);
+  if (cni_encoder_room(e, 0, n, sizeof(symbol)) || cni_encoder_room(e, 1, 3 * n, sizeof(candidate)))
+    return CN_ERR_MEMORY;
+  symbol *v = e->room[0];
+  uint32_t count = 0;
+  bool unknown = false; /* such a token is still to be put */
+  for (const char *p = s, *end = s + n; p < end;) {
+    uint32_t c;
+    size_t size = cn_utf8_read(&c, p, end);
+    if (!size) size = 1;
+    int64_t id = char_id(e, p, size, p == s, p + size == end);
+    if (id >= 0) {
+      if (unknown) put_symbol(v, &count, m->unknown);
+      unknown = false;
+      put_symbol(v, &count, (uint32_t)id);
+    } else if (!(m->how.fallback && put_bytes(v, &count, m, p, size)) && m->unknown != NOTHING) {
+      if (unknown && !m->how.fuse) put_symbol(v, &count, m->unknown);
+      unknown = true;
+    }
+    p += size;
+  }
+  if (unknown) put_symbol(v, &count, m->unknown);
+  return put_merged(e, count);
+}
+
+/* ---- texts ---- */
 
 static int encode_words(cni_encoder *e, const char *s, const char *end)
 {
   int digits = ((const bpe *)e->t->model)->how.digits;
   while (s < end) {
-    size_t n = digits ? llama3_word(s, end, digits) : gpt2_word(s, end);
+    size_t n = cni_gpt2_word(s, end, digits);
     int status = cni_encode_word(e, s, n, encode_word);
     if (status) return status;
     s += n;
@@ -359,9 +442,8 @@ static int bpe_encode(cni_encoder *e, const char *s, size_t n)
 }
 
 /* A token whose characters do not all stand for bytes is one of the added ones: it is text as it is. */
-static void bpe_decode(cn_text *out, const cn_tokenizer *t, const char *token, size_t n, bool first)
+void cni_bpe_decode(cn_text *out, const char *token, size_t n)
 {
-  (void)t, (void)first;
   char bytes[64];
   size_t used = 0, from = out->n;
   for (const char *s = token, *end = token + n; s < end;) {
@@ -377,6 +459,12 @@ static void bpe_decode(cn_text *out, const cn_tokenizer *t, const char *token, s
     s += size;
     if (used == sizeof bytes || s == end) cn_text_put_bytes(out, bytes, used), used = 0;
   }
+}
+
+static void bpe_decode(cn_text *out, const cn_tokenizer *t, const char *token, size_t n, bool first)
+{
+  (void)t, (void)first;
+  cni_bpe_decode(out, token, n);
 }
 
 /* ---- files ---- */

@@ -1,9 +1,9 @@
 /* tokenizer_json.c: tokenizers from files: tokenizer.json as the `tokenizers` library writes it, and the older ones.
  * See data.h.
  *
- * Place in the flow: chooses and fills a kind (tokenizer_bpe.c, tokenizer_wordpiece.c). Invariant: a file that asks for
- * anything that is not done here exactly is refused, and the error says what that is; no other numbers ever come
- * out. */
+ * Place in the flow: chooses and fills a kind. What GPT-2, LLaMA 3 and BERT have has kinds of its own (tokenizer_bpe.c,
+ * tokenizer_wordpiece.c); tokenizer_json_steps.c reads the rest. Invariant: a file that asks for anything that is not
+ * done here exactly is refused, and the error says what that is; no other numbers ever come out. */
 #include <string.h>
 
 #include "tokenizer.h"
@@ -24,12 +24,6 @@ static const cn_tree *single(const cn_tree *tree, const char *list)
   return is_type(tree, "Sequence") && cn_tree_size(steps) == 1 ? cn_tree_at(steps, 0) : tree;
 }
 
-static bool is_absent(const cn_tree *tree, const char *list)
-{
-  return cn_tree_kind_of(tree) == CN_TREE_NONE ||
-         (is_type(tree, "Sequence") && !cn_tree_size(cn_tree_get(tree, list)));
-}
-
 static bool is_empty_text(const cn_tree *tree) { return !*cn_tree_as_str(tree, ""); }
 
 /* ---- models ---- */
@@ -44,63 +38,71 @@ static int read_merge(cn_tokenizer *t, const cn_tree *pair)
   return cni_bpe_merge(t, a, strlen(a), b, strlen(b));
 }
 
-/* How texts are cut into words: ByteLevel alone as GPT-2 does it, behind a Split by expressions that are known. */
-static int words_of(cni_bpe *how, const cn_tree *words)
+int cni_bpe_read_merges(cn_tokenizer *t, const cn_tree *merges)
 {
-  static const char *const known[][2] = {
-      {"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|"
-       "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
-       "3"},
-      {"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|"
-       "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
-       "1"}};
+  int status = CN_OK;
+  for (size_t i = 0; i < cn_tree_size(merges) && !status; i++) status = read_merge(t, cn_tree_at(merges, i));
+  return status;
+}
+
+int cni_words_known(const char *expression)
+{
+  static const struct {
+    const char *expression;
+    int digits;
+  } known[] = {
+    {"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|"
+     "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
+     3},
+    {"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|"
+     "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
+     1},
+    {"'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+", 0}};
+  for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+    if (!strcmp(expression, known[i].expression)) return known[i].digits;
+  return -1;
+}
+
+/* Is a text cut into words as GPT-2 does it (ByteLevel alone), or LLaMA 3 (behind a Split)? */
+static bool words_of(cni_bpe *how, const cn_tree *words)
+{
   const cn_tree *steps = cn_tree_get(words, "pretokenizers"), *split = NULL;
   if (is_type(words, "Sequence") && cn_tree_size(steps) == 2) {
     split = cn_tree_at(steps, 0);
     words = cn_tree_at(steps, 1);
   }
-  if (!is_type(words, "ByteLevel")) return unsupported("pre_tokenizer", words);
+  if (!is_type(words, "ByteLevel")) return false;
   how->prefix_space = cn_tree_as_bool(cn_tree_get(words, "add_prefix_space"), true); /* the library's default */
   bool gpt2 = cn_tree_as_bool(cn_tree_get(words, "use_regex"), true);
-  if (!split && gpt2) return CN_OK;
-  const char *expression = cn_tree_as_str(cn_tree_get(cn_tree_get(split, "pattern"), "Regex"), "");
+  if (!split) return gpt2;
   bool isolated = !strcmp(cn_tree_as_str(cn_tree_get(split, "behavior"), ""), "Isolated");
-  for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-    if (is_type(split, "Split") && isolated && !cn_tree_as_bool(cn_tree_get(split, "invert"), false) && !gpt2 &&
-        !how->prefix_space && !strcmp(expression, known[i][0]))
-      how->digits = known[i][1][0] - '0';
-  return how->digits ? CN_OK : cn_err_set(CN_ERR_UNSUPPORTED, "it cuts words in a way that is not supported here");
+  if (!is_type(split, "Split") || !isolated || cn_tree_as_bool(cn_tree_get(split, "invert"), false) || gpt2 ||
+      how->prefix_space)
+    return false;
+  how->digits = cni_words_known(cn_tree_as_str(cn_tree_get(cn_tree_get(split, "pattern"), "Regex"), ""));
+  return how->digits > 0;
 }
 
-/* Whether all that the model says beyond vocabulary and merges is what GPT-2 or LLaMA 3 has. */
-static int check_bpe(const cn_tree *root, const cn_tree *model)
+/* Is it all that GPT-2 or LLaMA 3 has? Then a kind of its own reads the bytes as they are. */
+static bool is_plain_bpe(cni_bpe *how, const cn_tree *root, const cn_tree *model)
 {
-  static const char *const off[] = {"byte_fallback", "fuse_unk"};
-  for (size_t i = 0; i < sizeof off / sizeof *off; i++)
-    if (cn_tree_as_bool(cn_tree_get(model, off[i]), false))
-      return cn_err_set(CN_ERR_UNSUPPORTED, "its BPE has %s, which is not supported here", off[i]);
-  if (cn_tree_as_float(cn_tree_get(model, "dropout"), 0) != 0)
-    return cn_err_set(CN_ERR_UNSUPPORTED, "its BPE has dropout, which is not supported here");
-  if (!is_empty_text(cn_tree_get(model, "continuing_subword_prefix")) ||
-      !is_empty_text(cn_tree_get(model, "end_of_word_suffix")))
-    return cn_err_set(CN_ERR_UNSUPPORTED, "its BPE marks beginnings or ends of words, which is not supported here");
-  const cn_tree *normalizer = cn_tree_get(root, "normalizer");
-  if (!is_absent(normalizer, "normalizers")) return unsupported("normalizer", normalizer);
   const cn_tree *decoder = single(cn_tree_get(root, "decoder"), "decoders");
-  if (cn_tree_kind_of(decoder) != CN_TREE_NONE && !is_type(decoder, "ByteLevel"))
-    return unsupported("decoder", decoder);
-  return CN_OK;
+  *how = (cni_bpe){.whole_words = cn_tree_as_bool(cn_tree_get(model, "ignore_merges"), false)};
+  return !cn_tree_as_bool(cn_tree_get(model, "byte_fallback"), false) &&
+         !cn_tree_as_bool(cn_tree_get(model, "fuse_unk"), false) &&
+         cn_tree_as_float(cn_tree_get(model, "dropout"), 0) == 0 &&
+         is_empty_text(cn_tree_get(model, "continuing_subword_prefix")) &&
+         is_empty_text(cn_tree_get(model, "end_of_word_suffix")) && is_type(decoder, "ByteLevel") &&
+         words_of(how, single(cn_tree_get(root, "pre_tokenizer"), "pretokenizers"));
 }
 
-static cn_tokenizer *read_bpe(const cn_tree *root, const cn_tree *model)
+static cn_tokenizer *read_bpe(const cni_bpe *how, const cn_tree *root, const cn_tree *model)
 {
   const cn_tree *merges = cn_tree_get(model, "merges");
-  cni_bpe how = {.whole_words = cn_tree_as_bool(cn_tree_get(model, "ignore_merges"), false)};
-  const cn_tree *words = single(cn_tree_get(root, "pre_tokenizer"), "pretokenizers");
-  if (check_bpe(root, model) || words_of(&how, words)) return NULL;
-  cn_tokenizer *t = cni_bpe_new(&how, cn_tree_size(merges));
+  cn_tokenizer *t = cni_bpe_new(how, cn_tree_size(merges));
   int status = t ? cni_vocab_put_tree(&t->vocab, cn_tree_get(model, "vocab")) : cn_err();
-  for (size_t i = 0; i < cn_tree_size(merges) && !status; i++) status = read_merge(t, cn_tree_at(merges, i));
+  if (!status) status = cni_bpe_read_merges(t, merges);
+  if (!status) status = cni_tokenizer_read_normal(t, cn_tree_get(root, "normalizer"));
   const char *unknown = cn_tree_as_str(cn_tree_get(model, "unk_token"), NULL);
   if (!status && unknown) {
     int64_t id = cn_tokenizer_id(t, unknown);
@@ -115,37 +117,31 @@ static cn_tokenizer *read_bpe(const cn_tree *root, const cn_tree *model)
   return NULL;
 }
 
-static int wordpiece_of(cni_wordpiece *how, const cn_tree *root, const cn_tree *model)
+/* Is it all that BERT has? */
+static bool is_bert(cni_wordpiece *how, const cn_tree *root, const cn_tree *model)
 {
   const cn_tree *normalizer = single(cn_tree_get(root, "normalizer"), "normalizers");
-  const cn_tree *words = single(cn_tree_get(root, "pre_tokenizer"), "pretokenizers");
   const cn_tree *decoder = single(cn_tree_get(root, "decoder"), "decoders");
-  *how = (cni_wordpiece){0};
+  const char *prefix = cn_tree_as_str(cn_tree_get(model, "continuing_subword_prefix"), "##");
+  int64_t most = cn_tree_as_int(cn_tree_get(model, "max_input_chars_per_word"), 100);
+  *how = (cni_wordpiece){.join = true};
   if (is_type(normalizer, "BertNormalizer")) {
     how->clean = cn_tree_as_bool(cn_tree_get(normalizer, "clean_text"), true);
     how->chinese = cn_tree_as_bool(cn_tree_get(normalizer, "handle_chinese_chars"), true);
     how->lower = cn_tree_as_bool(cn_tree_get(normalizer, "lowercase"), true);
     how->strip = cn_tree_as_bool(cn_tree_get(normalizer, "strip_accents"), how->lower);
-  } else if (!is_absent(normalizer, "normalizers")) return unsupported("normalizer", normalizer);
-  if (!is_type(words, "BertPreTokenizer")) return unsupported("pre_tokenizer", words);
-  how->join = is_type(decoder, "WordPiece");
-  how->cleanup = how->join && cn_tree_as_bool(cn_tree_get(decoder, "cleanup"), true);
-  if (!how->join && cn_tree_kind_of(decoder) != CN_TREE_NONE) return unsupported("decoder", decoder);
-  const char *prefix = cn_tree_as_str(cn_tree_get(model, "continuing_subword_prefix"), "##");
-  int64_t most = cn_tree_as_int(cn_tree_get(model, "max_input_chars_per_word"), 100);
-  if (strlen(prefix) >= sizeof how->prefix || most < 0 || most > 10000)
-    return cn_err_set(CN_ERR_UNSUPPORTED, "prefixes of %zu bytes and words of %lld characters are too long here",
-                      strlen(prefix), (long long)most);
+  } else return false;
+  how->cleanup = cn_tree_as_bool(cn_tree_get(decoder, "cleanup"), true);
+  if (strlen(prefix) >= sizeof how->prefix || most < 0 || most > 10000) return false;
   memcpy(how->prefix, prefix, strlen(prefix) + 1);
   how->most = (size_t)most;
-  return CN_OK;
+  return is_type(decoder, "WordPiece") && !strcmp(prefix, cn_tree_as_str(cn_tree_get(decoder, "prefix"), "##")) &&
+         is_type(single(cn_tree_get(root, "pre_tokenizer"), "pretokenizers"), "BertPreTokenizer");
 }
 
-static cn_tokenizer *read_wordpiece(const cn_tree *root, const cn_tree *model)
+static cn_tokenizer *read_wordpiece(const cni_wordpiece *how, const cn_tree *model)
 {
-  cni_wordpiece how;
-  if (wordpiece_of(&how, root, model)) return NULL;
-  cn_tokenizer *t = cni_wordpiece_new(&how);
+  cn_tokenizer *t = cni_wordpiece_new(how, false);
   int status = t ? cni_vocab_put_tree(&t->vocab, cn_tree_get(model, "vocab")) : cn_err();
   if (!status) {
     int64_t id = cn_tokenizer_id(t, cn_tree_as_str(cn_tree_get(model, "unk_token"), "[UNK]"));
@@ -219,16 +215,22 @@ static int read_marks(cn_tokenizer *t, const cn_tree *post, int depth)
   return status;
 }
 
+static cn_tokenizer *read_model(const cn_tree *root, const cn_tree *model)
+{
+  cni_bpe bpe;
+  cni_wordpiece wordpiece;
+  /* Files of old have no type; only BPE has merges. */
+  bool merges = is_type(model, "BPE") || (!cn_tree_get(model, "type") && cn_tree_get(model, "merges"));
+  if (merges && is_plain_bpe(&bpe, root, model)) return read_bpe(&bpe, root, model);
+  if (is_type(model, "WordPiece") && is_bert(&wordpiece, root, model)) return read_wordpiece(&wordpiece, model);
+  if (model) return cni_tokenizer_read_steps(root);
+  cn_err_set(CN_ERR_IO, "it is no tokenizer.json: there is no \"model\"");
+  return NULL;
+}
+
 static cn_tokenizer *from_tree(const cn_tree *root)
 {
-  const cn_tree *model = cn_tree_get(root, "model");
-  cn_tokenizer *t = NULL;
-  /* Files of old have no type; only BPE has merges. */
-  if (is_type(model, "BPE") || (!cn_tree_get(model, "type") && cn_tree_get(model, "merges")))
-    t = read_bpe(root, model);
-  else if (is_type(model, "WordPiece")) t = read_wordpiece(root, model);
-  else if (!model) cn_err_set(CN_ERR_IO, "it is no tokenizer.json: there is no \"model\"");
-  else unsupported("model", model);
+  cn_tokenizer *t = read_model(root, cn_tree_get(root, "model"));
   if (!t) return NULL;
   int status = read_added(t, cn_tree_get(root, "added_tokens"));
   if (!status) status = read_marks(t, cn_tree_get(root, "post_processor"), 0);
@@ -265,6 +267,15 @@ cn_tokenizer *cn_tokenizer_json(const char *path)
   cn_mapping file;
   if (cn_err() || cn_map_open(&file, path)) return NULL;
   cn_tokenizer *t = named(cni_tokenizer_read_json((const char *)file.data, file.size), path);
+  cn_map_close(&file);
+  return t;
+}
+
+cn_tokenizer *cn_tokenizer_sentencepiece(const char *path)
+{
+  cn_mapping file;
+  if (cn_err() || cn_map_open(&file, path)) return NULL;
+  cn_tokenizer *t = named(cni_sentencepiece_read((const char *)file.data, file.size), path);
   cn_map_close(&file);
   return t;
 }

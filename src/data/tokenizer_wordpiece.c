@@ -71,9 +71,9 @@ static void put_stripped(writer *w, uint32_t c, unsigned bits)
   for (size_t i = 0; i < n; i++) put_in_order(w, base[i]);
 }
 
-static void normalise(cn_text *out, const cn_tokenizer *t, const char *s, size_t n)
+void cni_wordpiece_normalise(cn_text *out, const cni_wordpiece *how, const char *s, size_t n)
 {
-  writer w = {.out = out, .how = t->model};
+  writer w = {.out = out, .how = how};
   for (const char *end = s + n; s < end;) {
     uint32_t c;
     size_t size = cn_utf8_read(&c, s, end);
@@ -93,6 +93,11 @@ static void normalise(cn_text *out, const cn_tokenizer *t, const char *s, size_t
   }
   end_run(&w);
   flush(&w);
+}
+
+static void normalise(cn_text *out, const cn_tokenizer *t, const char *s, size_t n)
+{
+  cni_wordpiece_normalise(out, t->model, s, n);
 }
 
 /* ---- pieces ---- */
@@ -176,29 +181,43 @@ static void clean_up(char *s)
   for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) replace(s, rules[i][0], rules[i][1]);
 }
 
+void cni_wordpiece_clean_up(cn_text *text)
+{
+  if (text->failed || !text->n) return;
+  clean_up(text->s);
+  text->n = strlen(text->s);
+}
+
+void cni_wordpiece_decode(cn_text *out, const char *prefix, bool cleanup, const char *token, size_t n, bool first)
+{
+  size_t size = strlen(prefix), from = out->n;
+  bool joins = !first && size && n >= size && !memcmp(token, prefix, size);
+  if (!first && !joins) cn_text_put(out, " ");
+  cn_text_put_bytes(out, token + (joins ? size : 0), n - (joins ? size : 0));
+  if (!cleanup || out->failed || out->n == from) return;
+  clean_up(out->s + from);
+  out->n = from + strlen(out->s + from);
+}
+
 static void decode(cn_text *out, const cn_tokenizer *t, const char *token, size_t n, bool first)
 {
   const cni_wordpiece *m = t->model;
-  size_t prefix = strlen(m->prefix), from = out->n;
-  bool joins = !first && m->join && prefix && n >= prefix && !memcmp(token, m->prefix, prefix);
-  if (!first && !joins) cn_text_put(out, " ");
-  cn_text_put_bytes(out, token + (joins ? prefix : 0), n - (joins ? prefix : 0));
-  if (!m->cleanup || out->failed) return;
-  clean_up(out->s + from);
-  out->n = from + strlen(out->s + from);
+  cni_wordpiece_decode(out, m->join ? m->prefix : "", m->cleanup, token, n, first);
 }
 
 /* ---- making ---- */
 
 static void wordpiece_free(void *model) { cn_free(model, sizeof(cni_wordpiece)); }
 
-cn_tokenizer *cni_wordpiece_new(const cni_wordpiece *how)
+cn_tokenizer *cni_wordpiece_new(const cni_wordpiece *how, bool by_steps)
 {
-  static const cni_text_class cls = {"wordpiece", normalise, encode, decode, wordpiece_free};
+  static const cni_text_class bert = {"wordpiece", normalise, encode, decode, wordpiece_free, NULL};
+  static const cni_text_class stepped = {
+    .name = "wordpiece", .encode = cni_encode_pieces, .free = wordpiece_free, .word = encode_word};
   cni_wordpiece *m = cn_alloc(sizeof *m);
   if (!m) return NULL;
   *m = *how;
-  return cni_tokenizer_new(&cls, m, true);
+  return cni_tokenizer_new(by_steps ? &stepped : &bert, m, true);
 }
 
 /* A token a line; its number is the line's, from 0. */
@@ -227,7 +246,7 @@ cn_tokenizer *cni_wordpiece_read(const char *text, size_t size, bool lower)
                        .cleanup = true,
                        .most = 100,
                        .prefix = "##"};
-  cn_tokenizer *t = cni_wordpiece_new(&how);
+  cn_tokenizer *t = cni_wordpiece_new(&how, false);
   int status = t ? read_lines(&t->vocab, text, text + size) : cn_err();
   for (size_t i = 0; i < sizeof special / sizeof *special && !status; i++) {
     int64_t id = cn_tokenizer_id(t, special[i]);

@@ -48,12 +48,12 @@ static void check_text(cn_tokenizer *t, const cn_tree *ids, const cn_tree *want)
   cn_free(bytes, size);
 }
 
-static void check_golden(cn_tokenizer *t, const char *key)
+static void check_file(cn_tokenizer *t, const char *key, const char *path, size_t fewest)
 {
-  if (!t) print_message("%s\n", cn_err_message());
+  if (!t) print_message("%s: %s\n", key, cn_err_message());
   assert_non_null(t);
-  cn_tree *cases = cn_load(FOLDER "cases.json");
-  assert_true(cn_tree_size(cases) >= 200);
+  cn_tree *cases = cn_load(path);
+  assert_true(cn_tree_size(cases) >= fewest);
   for (size_t i = 0; i < cn_tree_size(cases); i++) {
     const cn_tree *text = cn_tree_get(cn_tree_at(cases, i), "text"), *row = cn_tree_get(cn_tree_at(cases, i), key);
     check_ids(t, text, cn_tree_at(row, 0), false);
@@ -62,6 +62,59 @@ static void check_golden(cn_tokenizer *t, const char *key)
   }
   cn_tree_free(cases);
   cn_tokenizer_free(t);
+}
+
+static void check_golden(cn_tokenizer *t, const char *key) { check_file(t, key, FOLDER "cases.json", 200); }
+
+static void check_kind(const char *name)
+{
+  char path[512];
+  snprintf(path, sizeof path, FOLDER "%s.json", name);
+  check_file(cn_tokenizer_json(path), name, FOLDER "kinds.json", 90);
+}
+
+static void unigram_with_a_map_of_characters(void **state)
+{
+  (void)state;
+  check_kind("xlm_roberta");
+}
+
+static void unigram_with_normal_forms(void **state)
+{
+  (void)state;
+  check_kind("albert");
+}
+
+static void unigram_with_bytes(void **state)
+{
+  (void)state;
+  check_kind("unigram_bytes");
+}
+
+static void bpe_of_characters(void **state)
+{
+  (void)state;
+  check_kind("llama2");
+  check_kind("clip");
+}
+
+static void wordpiece_by_steps(void **state)
+{
+  (void)state;
+  check_kind("electra");
+}
+
+static void whole_words(void **state)
+{
+  (void)state;
+  check_kind("words");
+}
+
+static void sentencepiece_models(void **state)
+{
+  (void)state;
+  check_file(cn_tokenizer_sentencepiece(FOLDER "mapped.model"), "mapped", FOLDER "kinds.json", 90);
+  check_file(cn_tokenizer_sentencepiece(FOLDER "llama.model"), "llama", FOLDER "kinds.json", 90);
 }
 
 static void bpe_of_two_files(void **state)
@@ -252,8 +305,8 @@ static void broken_json(void **state)
   (void)state;
   refuses_json("", "json");
   refuses_json("[]", "no \"model\"");
-  refuses_json("{\"model\":{\"type\":\"Unigram\"}}", "\"Unigram\"");
-  refuses_json("{" BPE "{}}}", "pre_tokenizer");
+  refuses_json("{\"model\":{\"type\":\"Other\"}}", "\"Other\"");
+  refuses_json("{" BPE "{}}}", "vocabulary");
   refuses_json("{" BYTE_LEVEL "," BPE "{}}}", "vocabulary");
   refuses_json("{" BYTE_LEVEL "," BPE "[1]}}", "vocabulary");
   refuses_json("{" BYTE_LEVEL "," BPE "{\"a\":\"b\"}}}", "has no number");
@@ -265,9 +318,8 @@ static void broken_json(void **state)
   refuses_json("{" BYTE_LEVEL "," BPE "{\"a\":1},\"merges\":[\"a  a\"]}}", "not two");
   refuses_json("{" BYTE_LEVEL "," BPE "{\"a\":1},\"merges\":[[1,2]]}}", "not two");
   refuses_json("{" BYTE_LEVEL "," BPE "{\"a\":1},\"unk_token\":\"b\"}}", "unk_token");
-  refuses_json("{" BYTE_LEVEL "," BPE "{\"a\":1},\"byte_fallback\":true}}", "byte_fallback");
-  refuses_json("{" BYTE_LEVEL "," BPE "{\"a\":1},\"end_of_word_suffix\":\"</w>\"}}", "ends");
-  refuses_json("{" BYTE_LEVEL ",\"normalizer\":{\"type\":\"NFC\"}," BPE "{\"a\":1}}}", "NFC");
+  refuses_json("{" BYTE_LEVEL "," BPE "{\"a\":1},\"dropout\":0.5}}", "dropout");
+  refuses_json("{" BYTE_LEVEL "," BPE "{\"a\":1},\"end_of_word_suffix\":\"<the end of a word>\"}}", "too long");
   refuses_json("{" BYTE_LEVEL ",\"added_tokens\":[{}]," BPE "{\"a\":1}}}", "no content");
   refuses_json("{" BYTE_LEVEL ",\"added_tokens\":[{\"id\":1,\"content\":\"b\"}]," BPE
                "{\"a\":1}}}", "two tokens");
@@ -279,6 +331,61 @@ static void broken_json(void **state)
                BERT "{\"[UNK]\":0}}}", "twice");
   refuses_json("{\"post_processor\":{\"type\":\"Sequence\",\"processors\":[{\"type\":\"Sequence\"}]}," BERT
                "{\"[UNK]\":0}}}", "post_processor");
+}
+
+#define UNIGRAM(parts) "{" parts "\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"?\",-1.5]]}}"
+#define CUT(part) UNIGRAM("\"pre_tokenizer\":{" part "},")
+#define NORMAL(part) UNIGRAM("\"normalizer\":{" part "},")
+#define DECODER(part) UNIGRAM("\"decoder\":{" part "},")
+
+static void broken_steps(void **state)
+{
+  (void)state;
+  refuses_json("{\"model\":{\"type\":\"Unigram\",\"vocab\":[]}}", "no vocabulary");
+  refuses_json("{\"model\":{\"type\":\"Unigram\",\"unk_id\":1,\"vocab\":[[\"a\",-1]]}}", "unk_id");
+  refuses_json("{\"model\":{\"type\":\"Unigram\",\"vocab\":[\"a\"]}}", "no text with a score");
+  refuses_json("{\"model\":{\"type\":\"WordLevel\",\"vocab\":[]}}", "vocabulary");
+  refuses_json(NORMAL("\"type\":\"Other\""), "normalizer is a \"Other\"");
+  refuses_json(NORMAL("\"type\":\"Precompiled\",\"precompiled_charsmap\":\"!\""), "base64");
+  refuses_json(NORMAL("\"type\":\"Precompiled\",\"precompiled_charsmap\":\"AAAA\""), "broken");
+  refuses_json(NORMAL("\"type\":\"Precompiled\",\"precompiled_charsmap\":\"/////wAAAAAAAAAA\""), "broken");
+  refuses_json(NORMAL("\"type\":\"Replace\",\"pattern\":{\"Regex\":\"(a|b)+\"},\"content\":\"\""), "(a|b)+");
+  refuses_json(NORMAL("\"type\":\"Replace\",\"pattern\":{\"String\":\"\"},\"content\":\"\""), "pattern");
+  refuses_json(CUT("\"type\":\"Other\""), "pre_tokenizer is a \"Other\"");
+  refuses_json(CUT("\"type\":\"Split\",\"pattern\":{\"Regex\":\"x+\"},\"behavior\":\"Isolated\""), "x+");
+  refuses_json(CUT("\"type\":\"Split\",\"pattern\":{\"String\":\"x\"},\"behavior\":\"Doubled\""), "Doubled");
+  refuses_json(CUT("\"type\":\"CharDelimiterSplit\",\"delimiter\":\"\""), "empty");
+  refuses_json(CUT("\"type\":\"Metaspace\",\"replacement\":\"\""), "empty");
+  refuses_json(DECODER("\"type\":\"Other\""), "decoder is a \"Other\"");
+  refuses_json(DECODER("\"type\":\"Strip\",\"content\":\"a\",\"start\":-1,\"stop\":0"), "-1");
+  refuses_json(DECODER("\"type\":\"CTC\",\"pad_token\":\"\""), "empty");
+}
+
+/* Cut off anywhere, or with any byte changed, a model is refused or read; nothing else happens. */
+static void broken_models(void **state)
+{
+  (void)state;
+  cn_mapping file;
+  assert_int_equal(cn_map_open(&file, FOLDER "mapped.model"), CN_OK);
+  char *copy = cn_alloc(file.size);
+  for (size_t i = 0; i < file.size; i += i < 200 ? 1 : 97) {
+    memcpy(copy, file.data, file.size);
+    cn_tokenizer_free(cni_sentencepiece_read(copy, i));
+    cn_err_clear();
+    copy[i] = (char)(copy[i] ^ 0x55);
+    cn_tokenizer *t = cni_sentencepiece_read(copy, file.size);
+    assert_true((t == NULL) == (cn_err() != 0));
+    cn_scope *s = cn_scope_begin();
+    if (t) cn_tokenizer_encode(t, "they a\xcc\x81 <sep>", 13, true);
+    cn_tokenizer_free(t);
+    cn_scope_end(s);
+    cn_err_clear();
+  }
+  cn_free(copy, file.size);
+  cn_map_close(&file);
+  assert_null(cn_tokenizer_sentencepiece(FOLDER "vocab.txt"));
+  assert_non_null(strstr(cn_err_message(), "vocab.txt: it is no SentencePiece model"));
+  cn_err_clear();
 }
 
 static void broken_files(void **state)
@@ -304,6 +411,13 @@ static const char *const small[] = {
   "{" BYTE_LEVEL ",\"added_tokens\":[{\"id\":3,\"content\":\"<x>\",\"special\":true}]," BPE
   "{\"a\":0,\"b\":1,\"ab\":2},\"merges\":[[\"a\",\"b\"]]}}",
   "{\"normalizer\":{\"type\":\"BertNormalizer\"}," BERT "{\"[UNK]\":0,\"a\":1,\"##b\":2}}}",
+  "{\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"NFKC\"},{\"type\":\"Prepend\",\"prepend\":\"a\"}]},"
+  "\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"WhitespaceSplit\"},{\"type\":\"Metaspace\"}]},"
+  "\"decoder\":{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"ByteFallback\"},{\"type\":\"Metaspace\"}]},"
+  "\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"?\",0],[\"a\",-1],[\"ab\",-1.5],[\"<x>\",-2]]}}",
+  "{\"decoder\":{\"type\":\"BPEDecoder\"},\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":true}," BPE
+  "{\"a\":0,\"b</w>\":1,\"ab</w>\":2,\"?\":3},\"merges\":[[\"a\",\"b</w>\"]],\"end_of_word_suffix\":\"</w>\","
+  "\"unk_token\":\"?\"}}",
 };
 
 static bool goes_through(const char *json)
@@ -325,7 +439,7 @@ static void every_allocation_may_fail(void **state)
 {
   (void)state;
   cn_memory_set_caching(false);
-  for (size_t i = 0; i < 2; i++) {
+  for (size_t i = 0; i < sizeof small / sizeof *small; i++) {
     assert_true(goes_through(small[i]));
     cn_memory_stats before, after;
     cn_memory_get_stats(&before);
@@ -340,6 +454,34 @@ static void every_allocation_may_fail(void **state)
     cn_memory_get_stats(&after);
     assert_int_equal(after.in_use, before.in_use);
   }
+  cn_memory_set_caching(true);
+}
+
+/* The same with a SentencePiece model: only some of its many allocations. */
+static void a_models_allocations_may_fail(void **state)
+{
+  (void)state;
+  cn_memory_set_caching(false);
+  cn_memory_stats before, after;
+  cn_memory_get_stats(&before);
+  bool done = false;
+  for (uint64_t k = 1; !done; k += 1 + k / 20) {
+    cn_scope *s = cn_scope_begin();
+    cn_memory_fail_at(k);
+    cn_tokenizer *t = cn_tokenizer_sentencepiece(FOLDER "mapped.model");
+    cn_tensor *ids = t ? cn_tokenizer_encode(t, "they a b\xc3\xa9", 10, true) : NULL;
+    char *text = ids ? cn_tokenizer_decode(t, ids, true) : NULL;
+    cn_memory_fail_at(0);
+    done = text != NULL;
+    assert_true(done || cn_err() == CN_ERR_MEMORY);
+    cn_string_free(text);
+    cn_tokenizer_free(t);
+    cn_scope_end(s);
+    cn_err_clear();
+    assert_true(k < 100000);
+  }
+  cn_memory_get_stats(&after);
+  assert_int_equal(after.in_use, before.in_use);
   cn_memory_set_caching(true);
 }
 
@@ -382,6 +524,11 @@ int main(void)
     cmocka_unit_test(chars_of_a_text),        cmocka_unit_test(wrong_numbers_are_refused),
     cmocka_unit_test(long_words),             cmocka_unit_test(characters),
     cmocka_unit_test(broken_json),            cmocka_unit_test(broken_files),
+    cmocka_unit_test(broken_steps),           cmocka_unit_test(broken_models),
+    cmocka_unit_test(unigram_with_a_map_of_characters), cmocka_unit_test(unigram_with_normal_forms),
+    cmocka_unit_test(unigram_with_bytes),     cmocka_unit_test(bpe_of_characters),
+    cmocka_unit_test(wordpiece_by_steps),     cmocka_unit_test(whole_words),
+    cmocka_unit_test(sentencepiece_models),   cmocka_unit_test(a_models_allocations_may_fail),
     cmocka_unit_test(every_allocation_may_fail), cmocka_unit_test(threads_share_one),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -127,13 +127,20 @@ static PyObject *of_wordpiece(PyObject *Py_UNUSED(module), PyObject *args)
   return made;
 }
 
-static PyObject *of_json(PyObject *Py_UNUSED(module), PyObject *args)
+static PyObject *of_path(PyObject *args, cn_tokenizer *(*read)(const char *path))
 {
   PyObject *path;
-  if (!PyArg_ParseTuple(args, "O&:_tokenizer_json", PyUnicode_FSConverter, &path)) return NULL;
-  PyObject *made = wrap(cn_tokenizer_json(PyBytes_AsString(path)));
+  if (!PyArg_ParseTuple(args, "O&", PyUnicode_FSConverter, &path)) return NULL;
+  PyObject *made = wrap(read(PyBytes_AsString(path)));
   Py_DECREF(path);
   return made;
+}
+
+static PyObject *of_json(PyObject *Py_UNUSED(module), PyObject *args) { return of_path(args, cn_tokenizer_json); }
+
+static PyObject *of_sentencepiece(PyObject *Py_UNUSED(module), PyObject *args)
+{
+  return of_path(args, cn_tokenizer_sentencepiece);
 }
 
 static PyMethodDef functions[] = {
@@ -142,6 +149,7 @@ static PyMethodDef functions[] = {
   {"_tokenizer_bpe", of_bpe, METH_VARARGS, "vocab.json, merges.txt"},
   {"_tokenizer_wordpiece", of_wordpiece, METH_VARARGS, "vocab.txt, lower"},
   {"_tokenizer_json", of_json, METH_VARARGS, "tokenizer.json"},
+  {"_tokenizer_sentencepiece", of_sentencepiece, METH_VARARGS, "a .model of SentencePiece"},
   {NULL, NULL, 0, NULL}};
 
 int cnpy_add_text(PyObject *module)

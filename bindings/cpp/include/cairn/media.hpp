@@ -89,6 +89,10 @@ class Tokenizer {
     return Tokenizer(cn_tokenizer_wordpiece(vocab.c_str(), lower));
   }
   static Tokenizer json(const std::string &path) { return Tokenizer(cn_tokenizer_json(path.c_str())); }
+  static Tokenizer sentencepiece(const std::string &path)
+  {
+    return Tokenizer(cn_tokenizer_sentencepiece(path.c_str()));
+  }
 
   int64_t size() const { return cn_tokenizer_size(get()); }
   Tensor encode(const std::string &text, bool special = false) const
