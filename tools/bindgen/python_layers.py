@@ -7,7 +7,7 @@ import re
 
 import package
 
-HAND = ("nn/containers.py", "nn/recurrent.py", "nn/attention.py", "nn/forms.py")
+HAND = ("nn/containers.py", "nn/recurrent.py", "nn/attention/__init__.py", "nn/forms.py")
 
 # Families: a pattern of names, and the class they derive from.
 BASES = [(r"ReLU6", "Hardtanh"), (r"UpsamplingNearest2d|UpsamplingBilinear2d", "Upsample"),

@@ -41,8 +41,10 @@ class _Loader:
             if error.name != self.name:
                 raise
             home, _, name = self.name.rpartition(".")
-            module = getattr(import_module(home), name, None)  # a module that stands in another one's place
-            if not isinstance(module, ModuleType):
+            found = getattr(import_module(home), name, None)  # a module that stands in another one's place
+            if isinstance(found, ModuleType):
+                module = found
+            else:
                 raise ModuleNotFoundError("No module named %r: cairn, which stands for it here, has none"
                                           % spec.name, name=spec.name) from None
         self.spec = module.__spec__

@@ -168,7 +168,8 @@ def convolution(input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any,
 
 @_form
 def _convolution(input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any, dilation: Any,
-                 transposed: bool, output_padding: Any, groups: int, *settings: bool) -> Tensor:  # unused: settings (speed)
+                 transposed: bool, output_padding: Any, groups: int,
+                 *settings: bool) -> Tensor:  # unused: settings (speed)
     made: Tensor = convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
     return made
 
@@ -233,10 +234,9 @@ def log_sigmoid(self: Tensor) -> Any:
 def _resampled(mode: str, corners: bool) -> Callable[..., Any]:
     """upsample_*: sizes, or scales of which one form has a list, the other a number for each dimension."""
     def call(input: Tensor, output_size: Any, *rest: Any, **named: Any) -> Any:
-        align = None
-        if corners:
-            align, *rest = (*rest, *([named.pop("align_corners")] if "align_corners" in named else []))
-        scales = [s for s in (*rest, *named.values()) if s is not None]
+        given = [*rest]
+        align = named.pop("align_corners") if "align_corners" in named else given.pop(0) if corners else None
+        scales = [s for s in (*given, *named.values()) if s is not None]
         flat = scales[0] if len(scales) == 1 and isinstance(scales[0], (list, tuple)) else scales
         size = None if output_size is None else tuple(output_size)
         more = {"align_corners": align} if corners else {}
@@ -268,4 +268,5 @@ def _sampled(input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode:
 
 
 FORMS["grid_sampler"] = FORMS["grid_sampler_2d"] = FORMS["grid_sampler_3d"] = _sampled
-FORMS["affine_grid_generator"] = lambda theta, size, align_corners: _functional().affine_grid(theta, size, align_corners)
+FORMS["affine_grid_generator"] = lambda theta, size, align_corners: _functional().affine_grid(theta, size,
+                                                                                              align_corners)

@@ -75,7 +75,8 @@ def _with_number(op: str, t: Tensor, other: Any, inplace: bool, alpha: Any) -> T
 def _binary(name: str, op: str, inplace: bool) -> Callable[..., Any]:
     def run(self: Any, other: Any, *, alpha: Any = None) -> Any:
         if op == "pow" and isinstance(self, _Numbers) and not inplace:  # a number to the power of each tensor
-            return tuple(_C.pow(self, t) for t in _listed(name, other))
+            base: Any = self
+            return tuple(_C.pow(base, t) for t in _listed(name, other))
         if alpha is not None and op not in ("add", "sub"):
             raise TypeError("%s() got an unexpected keyword argument 'alpha'" % name)
         given = _listed(name, self)

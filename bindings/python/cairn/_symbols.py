@@ -19,7 +19,7 @@ sym_fresh_size = _absent.function(__name__.partition(".")[0], "sym_fresh_size", 
 
 def sym_int(a: Any) -> int:
     """a without its fraction."""
-    return math.trunc(a)
+    return int(a)
 
 
 def sym_float(a: Any) -> float:

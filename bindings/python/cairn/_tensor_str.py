@@ -11,6 +11,19 @@ __all__ = ["set_printoptions"]
 set_printoptions = _forms.set_printoptions
 
 
+class _Options:
+    """How tensors are printed now."""
+
+    def __getattr__(self, name: str) -> Any:
+        order = ("precision", "threshold", "edgeitems", "linewidth")
+        if name not in order:
+            raise AttributeError("there is no option %r of printing" % name)
+        return _forms._printing[order.index(name)]
+
+
+PRINT_OPTS = _Options()
+
+
 def _tensor_str(self: Tensor, indent: int) -> str:
     """The elements of a tensor as it is printed, its further lines moved to the right."""
     text = repr(self)

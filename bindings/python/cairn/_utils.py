@@ -23,7 +23,8 @@ class ExceptionWrapper:
 
     def __init__(self, exc_info: Any = None, where: str = "in background") -> None:
         kind, value, trace = exc_info if exc_info is not None else sys.exc_info()
-        self.exc_type, self.where = kind, where
+        self.exc_type: Any = kind
+        self.where = where
         self.exc_msg = "".join(traceback.format_exception(kind, value, trace))
 
     def reraise(self) -> None:

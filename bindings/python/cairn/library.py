@@ -45,7 +45,8 @@ class _Op:
         self.setup: Callable[..., Any] | None = None
         self.vmap: Callable[..., Any] | None = None
         self.autocast: dict[str, Any] = {}
-        self.packet = OpOverloadPacket(*name.split("::"), [schema.overload], self.call, schema)
+        space, _, own = name.partition("::")
+        self.packet = OpOverloadPacket(space, own, [schema.overload], self.call, schema)
 
     # ---- a call ----
     def call(self, *args: Any, **kwargs: Any) -> Any:

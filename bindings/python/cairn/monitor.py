@@ -74,9 +74,9 @@ def _aggregated(values: list[float], how: Aggregation) -> float:
         return len(values)
     if not values:
         return 0
-    made = {VALUE: lambda: values[-1], MEAN: lambda: sum(values) / len(values), SUM: lambda: sum(values),
-            MAX: lambda: max(values), MIN: lambda: min(values)}
-    return made[how]()
+    if how is VALUE:
+        return values[-1]
+    return {SUM: sum(values), MEAN: sum(values) / len(values), MAX: max(values), MIN: min(values)}[how]
 
 
 class Stat:

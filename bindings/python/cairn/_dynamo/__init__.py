@@ -66,7 +66,7 @@ class TransformGetItemToIndex:
         pass
 
 
-for _space, _values in {
+_own: dict[str, dict[str, Any]] = {
         "eval_frame": {"OptimizedModule": OptimizedModule, "is_dynamo_supported": is_dynamo_supported,
                        "reset": reset, "disable": disable},
         "utils": {"counters": {}, "is_compiling": is_compiling},
@@ -76,7 +76,8 @@ for _space, _values in {
                        "mark_dynamic": mark_dynamic, "assume_constant_result": assume_constant_result,
                        "graph_break": graph_break},
         "external_utils": {"is_compiling": is_compiling},
-        "_trace_wrapped_higher_order_op": {"TransformGetItemToIndex": TransformGetItemToIndex}}.items():
+        "_trace_wrapped_higher_order_op": {"TransformGetItemToIndex": TransformGetItemToIndex}}
+for _space, _values in _own.items():
     for _name, _value in _values.items():
         setattr(_made[_space], _name, _value)
-del _space, _values, _name, _value
+del _own, _space, _values, _name, _value

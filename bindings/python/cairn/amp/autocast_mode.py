@@ -33,6 +33,7 @@ class _Here(threading.local):
 
 
 _here = _Here()
+_ELSEWHERE = ("hpu", "ipu", "maia", "mps", "mtia", "xla", "xpu")  # torch's other types of devices
 
 
 def is_autocast_available(device_type: str) -> bool:
@@ -49,7 +50,9 @@ def _known(device_type: str) -> str:
 
 
 def is_autocast_enabled(device_type: str = "cuda") -> bool:
-    """Is autocast on in this thread, for devices of this type?"""
+    """Is autocast on in this thread, for devices of this type? Never for those that there are none of."""
+    if device_type in _ELSEWHERE:
+        return False
     return _C._autocast_dtype(_known(device_type) == "cpu") is not None
 
 

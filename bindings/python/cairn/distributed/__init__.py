@@ -91,7 +91,7 @@ def _record(fn: Any, error_handler: Any = None) -> Any:
 
 default_pg_timeout = datetime.timedelta(minutes=30)
 _made = _absent.spaces(__name__, _names.BELOW, _WHY)
-for _inner, _values in {
+_own: dict[str, dict[str, Any]] = {
         "constants": {"default_pg_timeout": default_pg_timeout, "default_pg_nccl_timeout": None},
         "rpc": {"is_available": is_available, "_is_current_rpc_agent_set": is_available},
         "elastic.multiprocessing.errors": {"record": _record},
@@ -100,10 +100,11 @@ for _inner, _values in {
             "is_gloo_available", "is_mpi_available", "is_ucc_available", "is_xccl_available",
             "is_backend_available", "is_torchelastic_launched")},
         "_functional_collectives": {"ReduceOp": ReduceOp}, "nn.functional": {"ReduceOp": ReduceOp, "group": group},
-}.items():
+}
+for _inner, _values in _own.items():
     for _name, _value in _values.items():
         setattr(_made[_inner], _name, _value)
-del _inner, _values, _name, _value
+del _own, _inner, _values, _name, _value
 
 
 def __getattr__(name: str) -> Any:

@@ -10,6 +10,7 @@ import builtins
 import functools
 import inspect
 import math
+import operator
 import sys
 import types
 from typing import Any, Callable, Iterator
@@ -325,7 +326,8 @@ class Tracer(TracerBase):
         if value is None:
             self.create_proxy("call_function", _assert_is_none, (proxy, text), {})
         elif isinstance(value, base_types) and not isinstance(value, Tensor):
-            self.create_proxy("call_function", _assert, (proxy == value, text), {})
+            same: Any = operator.eq(proxy, value)
+            self.create_proxy("call_function", _assert, (same, text), {})
         else:
             warn("%s: the graph cannot check that this argument is what it was in the trace" % name)
 

@@ -62,7 +62,7 @@ class Graph:
                  tracer_extras: dict[str, Any] | None = None) -> None:
         self._root = Node(self, "", "root", "", (), {})
         self._used_names: dict[str, int] = {}
-        self._insert = self._root.prepend
+        self._insert: Callable[[Node], None] = self._root.prepend
         self._len = 0
         self._graph_namespace = _Namespace()
         self._owning_module, self._owners = owning_module, 0

@@ -270,7 +270,7 @@ class Node:
         if isinstance(target, str):
             return target
         if getattr(target, "__module__", None) == "_operator":
-            return "operator." + target.__name__
+            return "operator.%s" % target.__name__
         name = _get_qualified_name(target)
         return "builtins." + name if "." not in name else name
 

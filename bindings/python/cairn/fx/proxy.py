@@ -90,7 +90,8 @@ class TracerBase:
 
     def iter(self, obj: Proxy) -> Iterator[Any]:
         """Called where code walks over a proxy."""
-        raise TraceError("Proxy object cannot be iterated. This can be attempted when the Proxy is used in a loop or as a "
+        raise TraceError("Proxy object cannot be iterated. This can be attempted when the Proxy is used in a loop or "
+                         "as a "
                          "*args or **kwargs function argument.")
 
     def keys(self, obj: Proxy) -> Any:
@@ -153,7 +154,8 @@ class Proxy:
             found = list(dis.get_instructions(calling.f_code))
             now = next((i for i in found if i.offset == calling.f_lasti), None)
             if now is not None and now.opname == "UNPACK_SEQUENCE":
-                return iter([self[i] for i in range(int(now.argval))])
+                whole: Any = self
+                return iter([whole[i] for i in range(int(now.argval))])
         return self.tracer.iter(self)
 
     def __abs__(self) -> Any:
@@ -274,7 +276,8 @@ def _reflected(target: Any) -> Callable[..., Any]:
     return method
 
 
-for _name in ("add sub mul floordiv truediv mod pow lshift rshift matmul eq ne lt gt le ge pos neg invert getitem iadd iand "
+for _name in ("add sub mul floordiv truediv mod pow lshift rshift matmul eq ne lt gt le ge pos neg invert getitem "
+              "iadd iand "
               "ifloordiv ilshift imod imul imatmul ior ipow irshift isub itruediv ixor and_ or_ xor").split():
     setattr(Proxy, "__%s__" % _name.strip("_"), _as_call(getattr(operator, _name)))
 for _name in "add sub mul floordiv truediv mod pow lshift rshift and_ or_ xor matmul".split():

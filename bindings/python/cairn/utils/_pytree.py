@@ -53,8 +53,8 @@ class TreeSpec:
         self.type, self._context, self._children = type, context, list(children_specs)
         self.num_children = len(self._children)
         leaf = type is None
-        self.num_nodes = 1 + sum(c.num_nodes for c in self._children)
-        self.num_leaves = 1 if leaf else sum(c.num_leaves for c in self._children)
+        self.num_nodes: int = 1 + sum(c.num_nodes for c in self._children)
+        self.num_leaves: int = 1 if leaf else sum(c.num_leaves for c in self._children)
 
     @property
     def context(self) -> Any:
@@ -244,7 +244,7 @@ def _test(kinds: _Kinds) -> Callable[[Any], bool]:
     if isinstance(kinds, (type, tuple, types.UnionType)):
         return lambda value: isinstance(value, kinds)
     if callable(kinds):
-        return kinds
+        return lambda value: bool(kinds(value))
     raise TypeError("Argument must be a type, a tuple of types, or a callable.")
 
 

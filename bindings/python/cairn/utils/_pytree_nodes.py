@@ -52,7 +52,7 @@ class GetAttrKey:
 
 
 KeyEntry = Any
-KeyPath = tuple  # of KeyEntry
+KeyPath = tuple[Any, ...]  # of KeyEntry
 
 
 def keystr(kp: Iterable[Any]) -> str:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import copy
 from typing import Any, Callable
 
-from .. import _C
-from .._tensor import Tensor
-from . import functional as F
-from ._sdpa import SDPBackend as SDPBackend, sdpa_kernel as sdpa_kernel
-from .containers import ModuleList
-from .layer import _home, _Layer, _register
-from .module import Module
+from ... import _C
+from ..._tensor import Tensor
+from .. import functional as F
+from .._sdpa import SDPBackend as SDPBackend, sdpa_kernel as sdpa_kernel
+from ..containers import ModuleList
+from ..layer import _home, _Layer, _register
+from ..module import Module
 
 __all__ = ["MultiheadAttention", "Transformer", "TransformerDecoder", "TransformerDecoderLayer", "TransformerEncoder",
            "TransformerEncoderLayer"]
@@ -288,6 +288,6 @@ class Transformer(_Layer):
         return _C._square_subsequent_mask(sz, dtype, device)
 
 
-from ._layers import LayerNorm  # noqa: E402
+from .._layers import LayerNorm  # noqa: E402
 
 _register(globals(), __all__)
