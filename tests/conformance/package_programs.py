@@ -116,7 +116,8 @@ def timm__mixer(torch):
 
 
 def timm__swin(torch):
-    yield from _timm_model(torch, "swin_tiny_patch4_window7_224", 56, img_size=56, embed_dim=24, depths=(1, 1), drop_path_rate=0.0,
+    yield from _timm_model(torch, "swin_tiny_patch4_window7_224", 56, img_size=56, embed_dim=24, depths=(1, 1),
+                           drop_path_rate=0.0,
                            num_heads=(2, 2))
 
 
@@ -359,9 +360,11 @@ def entmax(torch):
 def torchmetrics(torch):
     import torchmetrics as tm
     scores, labels = draw(torch, "scores", 20, 4).softmax(-1), ints(torch, "labels", 4, 20)
-    for metric in (tm.Accuracy(task="multiclass", num_classes=4), tm.F1Score(task="multiclass", num_classes=4, average="macro"),
+    for metric in (tm.Accuracy(task="multiclass", num_classes=4), tm.F1Score(task="multiclass", num_classes=4,
+                                                                             average="macro"),
                    tm.AUROC(task="multiclass", num_classes=4), tm.ConfusionMatrix(task="multiclass", num_classes=4),
-                   tm.CalibrationError(task="multiclass", num_classes=4), tm.AveragePrecision(task="multiclass", num_classes=4)):
+                   tm.CalibrationError(task="multiclass", num_classes=4), tm.AveragePrecision(task="multiclass",
+                                                                                              num_classes=4)):
         metric.update(scores[:10], labels[:10])
         metric.update(scores[10:], labels[10:])
         yield type(metric).__name__, metric.compute()
@@ -371,11 +374,13 @@ def torchmetrics(torch):
         yield type(metric).__name__, metric(*((a, b) if type(metric).__name__ != "CosineSimilarity" else
                                               (a[None], b[None])))
     from torchmetrics.functional.image import structural_similarity_index_measure as ssim
-    yield "ssim", ssim(draw(torch, "i", 1, 1, 16, 16).sigmoid(), draw(torch, "j", 1, 1, 16, 16).sigmoid(), data_range=1.0)
+    yield "ssim", ssim(draw(torch, "i", 1, 1, 16, 16).sigmoid(), draw(torch, "j", 1, 1, 16, 16).sigmoid(),
+                       data_range=1.0)
 
 
 def captum(torch):
-    from captum.attr import (DeepLift, FeatureAblation, GuidedBackprop, InputXGradient, IntegratedGradients, LayerGradCam,
+    from captum.attr import (DeepLift, FeatureAblation, GuidedBackprop, InputXGradient, IntegratedGradients,
+                             LayerGradCam,
                              LRP, Occlusion, Saliency)
     net = fill(torch, torch.nn.Sequential(torch.nn.Conv2d(1, 3, 3), torch.nn.ReLU(), torch.nn.Flatten(),
                                           torch.nn.Linear(108, 4)))
@@ -458,7 +463,8 @@ def torchsde(torch):
 
 
 def linear_operator(torch):
-    from linear_operator.operators import AddedDiagLinearOperator, DenseLinearOperator, DiagLinearOperator, KroneckerProductLinearOperator
+    from linear_operator.operators import (AddedDiagLinearOperator, DenseLinearOperator, DiagLinearOperator,
+                                           KroneckerProductLinearOperator)
     a = draw(torch, "a", 5, 5)
     a = (a @ a.T + 5 * torch.eye(5)).requires_grad_()
     op = AddedDiagLinearOperator(DenseLinearOperator(a), DiagLinearOperator(torch.ones(5)))

@@ -79,7 +79,8 @@ if _TYPING:
                    transforms as transforms, types as types, utils as utils, xpu as xpu, zoo as zoo)
     from ._alias import as_torch as as_torch
     from ._control import cond as cond
-    from ._absent import (PyTorchFileReader as PyTorchFileReader, PyTorchFileWriter as PyTorchFileWriter, ScriptMethod as
+    from ._absent import (PyTorchFileReader as PyTorchFileReader, PyTorchFileWriter as PyTorchFileWriter,
+                          ScriptMethod as
                           ScriptMethod, ScriptObject as ScriptObject)
     from ._symbols import *
     from .jit import ScriptFunction as ScriptFunction, ScriptModule as ScriptModule

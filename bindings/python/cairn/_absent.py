@@ -46,7 +46,7 @@ def _refusal(place: str, why: str) -> Absent:
 
 def function(space: str, name: str, why: str) -> Callable[..., Any]:
     """A function that raises."""
-    def absent(*args: Any, **kwargs: Any) -> Any:  # unused: args, kwargs (it raises whatever they are)
+    def absent(*args: Any, **kwargs: Any) -> Any:
         raise _refusal("%s.%s" % (space, name), why)
     absent.__name__ = absent.__qualname__ = name
     absent.__module__ = space
@@ -56,7 +56,7 @@ def function(space: str, name: str, why: str) -> Callable[..., Any]:
 
 def kind(space: str, name: str, why: str) -> type:
     """A class that nothing is an object of: making one raises, also by a class derived from it."""
-    def refuse(cls: type, *args: Any, **kwargs: Any) -> Any:  # unused: args, kwargs (it raises whatever they are)
+    def refuse(cls: type, *args: Any, **kwargs: Any) -> Any:
         raise _refusal("%s.%s" % (space, name), why)
     return _Kind(name, (), {"__module__": space, "__doc__": "Not there: " + why, "__new__": refuse, "_why": why})
 
@@ -86,8 +86,8 @@ class Space(ModuleType):
 
 
 def spaces(package: str, table: Mapping[str, str], why: str) -> dict[str, Space]:
-    """The modules of a table {name below the package: names in it}, in sys.modules from now on, each an attribute of the
-    one around it, with those in between. What is in sys.modules already stays."""
+    """The modules of a table {name below the package: names in it}, in sys.modules from now on, each an attribute of
+    the one around it, with those in between. What is in sys.modules already stays."""
     made = {}
     for below in sorted(table):
         parts = below.split(".")

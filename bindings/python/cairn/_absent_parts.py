@@ -21,7 +21,8 @@ _TABLE = {
     "_refs": "", "_decomp": "get_decompositions register_decomposition core_aten_decompositions",
     "_higher_order_ops": "", "_higher_order_ops.associative_scan": "associative_scan",
     "_higher_order_ops.wrap": "", "_guards": "TracingContext detect_fake_mode", "_logging": "set_logs", "_lazy": "",
-    "_dispatch": "", "_export": "", "_numpy": "", "_vmap_internals": "", "_meta_registrations": "", "_custom_ops": "", "_library": "", "_library.fake_class_registry": "register_fake_class", "_streambase": "",
+    "_dispatch": "", "_export": "", "_numpy": "", "_vmap_internals": "", "_meta_registrations": "", "_custom_ops": "",
+    "_library": "", "_library.fake_class_registry": "register_fake_class", "_streambase": "",
     "_weights_only_unpickler": "", "_VF": "",
 }
 _made: dict[str, Any] = {}

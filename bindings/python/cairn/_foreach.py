@@ -1,8 +1,8 @@
 """The _foreach_ functions: an op for each tensor of a list, out of place and in place.
 
 Place in the flow: names of cairn that begin with _foreach_ come from here when they are asked for; optimisers that
-programs write use them. Invariant: each is the op of the same name, element by element of the lists; results are a tuple,
-in place the list that was given.
+programs write use them. Invariant: each is the op of the same name, element by element of the lists; results are a
+tuple, in place the list that was given.
 """
 from __future__ import annotations
 

@@ -7,7 +7,8 @@ from typing import Any, Callable, Dict, Final, List, Optional, Tuple, TypeVar, U
 
 from .futures import Future
 
-__all__ = ["BroadcastingList1", "BroadcastingList2", "BroadcastingList3", "Dict", "Final", "Future", "FunctionModifiers",
+__all__ = ["BroadcastingList1", "BroadcastingList2", "BroadcastingList3", "Dict", "Final", "Future",
+           "FunctionModifiers",
            "List", "Optional", "Tuple", "Union", "boolean_dispatch", "export", "ignore", "is_scripting", "unused"]
 
 _Code = TypeVar("_Code")
@@ -16,7 +17,7 @@ _Code = TypeVar("_Code")
 class BroadcastingListCls:
     """BroadcastingList2[int] in an annotation: an int, or two."""
 
-    def __getitem__(self, types: Any) -> Any:  # unused: types (an annotation)
+    def __getitem__(self, types: Any) -> Any:
         return None
 
 

@@ -15,7 +15,8 @@ from typing import Any, Callable, Iterator
 from . import _absent, jit
 from .futures import Future as Future
 
-__all__ = ["Attribute", "CompilationUnit", "Error", "Future", "RecursiveScriptModule", "ScriptFunction", "TracerWarning",
+__all__ = ["Attribute", "CompilationUnit", "Error", "Future", "RecursiveScriptModule", "ScriptFunction",
+           "TracerWarning",
            "annotate", "fork", "freeze", "fuser", "isinstance", "optimize_for_inference", "optimized_execution",
            "script_if_tracing", "set_fusion_strategy", "trace_module", "wait"]
 
@@ -84,10 +85,12 @@ def wait(future: Future[Any]) -> Any:
 
 
 def freeze(mod: Any, preserved_attrs: Any = None, optimize_numerics: bool = True,
-           preserve_parameters: bool = False) -> Any:  # unused: preserved_attrs, optimize_numerics, preserve_parameters (speed)
+           preserve_parameters: bool = False
+           ) -> Any:  # unused: preserved_attrs, optimize_numerics, preserve_parameters (speed)
     """The module, which must be in evaluation mode."""
     if getattr(mod, "training", False):
-        raise RuntimeError("Freezing is currently only implemented for modules in eval mode. Please call .eval() on your "
+        raise RuntimeError("Freezing is currently only implemented for modules in eval mode. Please call .eval() on "
+                           "your "
                            "module before freezing.")
     return mod
 

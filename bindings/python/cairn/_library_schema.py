@@ -1,4 +1,5 @@
-"""Schemas of ops that programs add: "(Tensor x, int n=2, *, bool flag=False) -> Tensor", read and made from annotations.
+"""Schemas of ops that programs add: "(Tensor x, int n=2, *, bool flag=False) -> Tensor", read and made from
+annotations.
 
 Place in the flow: library.py binds calls by them. Invariant: a Schema's arguments are in the order of its text.
 """
@@ -84,7 +85,8 @@ class Schema:
         return found
 
 
-_CONSTANTS = {"None": None, "True": True, "False": False, "Mean": 1, "Sum": 2, "contiguous_format": _C.contiguous_format,
+_CONSTANTS = {"None": None, "True": True, "False": False, "Mean": 1, "Sum": 2,
+              "contiguous_format": _C.contiguous_format,
               "strided": _C.strided}
 
 

@@ -1,8 +1,8 @@
 """torch.ops: ops by namespace, name and overload. torch.ops.aten.add.Tensor is cairn's add; torch.ops.mylib.f what a
 program has registered by cairn.library.
 
-Place in the flow: cairn.ops (torchvision's names) takes namespaces from here. Invariant: arguments are those of PyTorch's
-schema, in its order; a name or overload that it does not have is an AttributeError.
+Place in the flow: cairn.ops (torchvision's names) takes namespaces from here. Invariant: arguments are those of
+PyTorch's schema, in its order; a name or overload that it does not have is an AttributeError.
 """
 from __future__ import annotations
 

@@ -55,6 +55,17 @@ class Compat:
         from . import overrides
         return overrides.default(cls, func, types, args, kwargs)
 
+    @staticmethod
+    def _make_subclass(cls: Any, data: Any, require_grad: builtins.bool = False) -> Any:
+        """The data as an object of a derived class, without its history."""
+        return data.detach().as_subclass(cls).requires_grad_(require_grad)
+
+    @staticmethod
+    def _make_wrapper_subclass(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        """Not there."""
+        raise NotImplementedError("_make_wrapper_subclass: there is no dispatch below autograd in Python that could "
+                                  "say what ops on %s do" % cls.__name__)
+
     # ---- made like this one ----
     def new(self: Any, *args: Any, device: Any = None) -> Tensor:
         """new(sizes...) is empty, new(data) a copy; of this tensor's type, where this one is."""

@@ -103,7 +103,7 @@ def collect_all(futures: list[Future[Any]]) -> Future[list[Future[Any]]]:
     made: Future[list[Future[Any]]] = Future()
     lock, left = threading.Lock(), [len(futures)]
 
-    def one(future: Future[Any]) -> None:
+    def one(_future: Future[Any]) -> None:
         with lock:
             left[0] -= 1
             last = not left[0]

@@ -29,7 +29,7 @@ register_torch_dispatch = _absent.function(__name__, "register_torch_dispatch",
                                            "there is no dispatch below autograd in Python")
 
 
-def fallthrough_kernel(*args: Any, **kwargs: Any) -> Any:  # unused: args, kwargs (it is a mark)
+def fallthrough_kernel(*args: Any, **kwargs: Any) -> Any:
     """A mark for Library.impl: this key has nothing to say. It is not to be called."""
     raise NotImplementedError("fallthrough_kernel() should never be called.")
 
@@ -281,7 +281,8 @@ def custom_op(name: str, fn: Any = None, /, *, mutates_args: Any, device_types: 
     return around if fn is None else around(fn)
 
 
-def register_kernel(op: Any, device_types: Any, func: Any = None, /, *, lib: Any = None) -> Any:  # unused: lib (there is one)
+def register_kernel(op: Any, device_types: Any, func: Any = None, /, *,
+                    lib: Any = None) -> Any:  # unused: lib (there is one)
     """func computes the op on these kinds of devices; None: on all."""
     def around(function: Callable[..., Any]) -> Callable[..., Any]:
         kinds = [device_types] if isinstance(device_types, str) else device_types
@@ -397,7 +398,8 @@ class Library:
             _ops.pop(name, None)
 
 
-def define(qualname: str, schema: str, *, lib: Library | None = None, tags: Any = ()) -> None:  # unused: lib, tags (of a compiler)
+def define(qualname: str, schema: str, *, lib: Library | None = None,
+           tags: Any = ()) -> None:  # unused: lib, tags (of a compiler)
     """Defines an op by its name and schema: define("space::name", "(Tensor x) -> Tensor")."""
     if "::" not in qualname:
         raise ValueError("define: a name is \"space::name\", not %r" % qualname)
@@ -405,7 +407,8 @@ def define(qualname: str, schema: str, *, lib: Library | None = None, tags: Any 
     Library(space, "FRAGMENT").define(name + schema)
 
 
-def impl(qualname: Any, types: Any, func: Any = None, *, lib: Library | None = None) -> Any:  # unused: lib (there is one)
+def impl(qualname: Any, types: Any, func: Any = None, *,
+         lib: Library | None = None) -> Any:  # unused: lib (there is one)
     """func computes the op on these kinds of devices ("cpu", "cuda", "default" for all)."""
     def around(function: Callable[..., Any]) -> Callable[..., Any]:
         for kind in [types] if isinstance(types, str) else types:
@@ -417,7 +420,8 @@ def impl(qualname: Any, types: Any, func: Any = None, *, lib: Library | None = N
 
 def opcheck(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None, *, test_utils: Any = (
         "test_schema", "test_autograd_registration", "test_faketensor"), raise_exception: bool = True,
-            atol: float | None = None, rtol: float | None = None) -> dict[str, Any]:  # unused: atol, rtol (nothing is compared)
+            atol: float | None = None,
+            rtol: float | None = None) -> dict[str, Any]:  # unused: atol, rtol (nothing is compared)
     """Checks an op with these arguments: that it writes into what its schema says alone, has a gradient where one is
     asked for, and gives without values the shapes that it gives with them. {check: "SUCCESS" or the exception}."""
     known, named = _known(op), kwargs or {}
@@ -460,6 +464,7 @@ def _check_fake(op: _Op, args: Any, kwargs: Any) -> None:
             return value.detach().to("meta")
         return type(value)(map(meta, value)) if isinstance(value, (list, tuple)) else value
     want = [(t.shape, t.dtype) for t in _tensors(op.call(*args, **kwargs))]
-    have = [(t.shape, t.dtype) for t in _tensors(op.call(*meta(tuple(args)), **{k: meta(v) for k, v in kwargs.items()}))]
+    without = op.call(*meta(tuple(args)), **{k: meta(v) for k, v in kwargs.items()})
+    have = [(t.shape, t.dtype) for t in _tensors(without)]
     if want != have:
         raise RuntimeError("%s: without values it gives %s, with them %s" % (op.name, have, want))

@@ -1,5 +1,5 @@
-"""cairn.overrides: classes with a say in what ops return, __torch_function__: classes derived from Tensor, others that ops
-are given objects of, and modes.
+"""cairn.overrides: classes with a say in what ops return, __torch_function__: classes derived from Tensor, others that
+ops are given objects of, and modes.
 
 Place in the flow: _tensor.py loads it when a program derives a class, C when an op gets an object of another class with
 the method; from then on ops on such objects come here first (src/override.c). What a class does not change is an object
@@ -127,8 +127,7 @@ class TorchFunctionMode:
 class BaseTorchFunctionMode(TorchFunctionMode):
     """Changes nothing."""
 
-    def __torch_function__(self, func: Any, types: Any, args: Any = (),
-                           kwargs: Any = None) -> Any:  # unused: types (the protocol)
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         return func(*args, **(kwargs or {}))
 
 

@@ -20,9 +20,8 @@ static bool other_class(PyObject *o)
 /* Is it no tensor, but of a class with the method? */
 static bool foreign_with_say(PyObject *o)
 {
-  if (o == Py_None || PyLong_Check(o) || PyFloat_Check(o) || PyUnicode_Check(o) || PyTuple_Check(o) || PyList_Check(o) ||
-      cnpy_is_tensor(o))
-    return false;
+  if (o == Py_None || PyLong_Check(o) || PyFloat_Check(o) || PyUnicode_Check(o)) return false;
+  if (PyTuple_Check(o) || PyList_Check(o) || cnpy_is_tensor(o)) return false;
   return PyObject_HasAttrString((PyObject *)Py_TYPE(o), "__torch_function__");
 }
 
@@ -106,7 +105,7 @@ static PyObject *override_modes(PyObject *module, PyObject *on)
 }
 
 PyMethodDef cnpy_override_functions[] = {
-    {"_override_modes", override_modes, METH_O, "All ops of this thread are asked about, until as many calls with False."},
+    {"_override_modes", override_modes, METH_O, "A mode sees all ops of this thread, until as many calls with False."},
     {"_set_overrides", set_overrides, METH_O, "What decides about ops on objects of classes derived from Tensor."},
     {"_plain_ops", plain_ops, METH_O, "Ops of this thread run as they are, until as many calls with False."},
     {NULL, NULL, 0, NULL},

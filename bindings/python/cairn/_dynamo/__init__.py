@@ -19,10 +19,10 @@ _WHY = "cairn captures code in its own way: see cairn.compiler"
 config = sys.modules[__name__ + ".config"] = Settings(__name__ + ".config")
 _made = _absent.spaces(__name__, {
     "eval_frame": "OptimizeContext", "utils": "CompileProfiler", "exc": "TensorifyScalarRestartAnalysis",
-    "testing": "CompileCounter CompileCounterWithBackend EagerAndRecordGraphs", "backends": "", "backends.common": "aot_autograd",
-    "backends.registry": "register_backend lookup_backend", "backends.debugging": "", "decorators": "", "external_utils": "",
-    "symbolic_convert": "", "variables": "", "guards": "", "trace_rules": "", "allowed_functions": "",
-    "_trace_wrapped_higher_order_op": ""}, _WHY)
+    "testing": "CompileCounter CompileCounterWithBackend EagerAndRecordGraphs", "backends": "", "backends.common":
+    "aot_autograd", "backends.registry": "register_backend lookup_backend", "backends.debugging": "", "decorators": "",
+    "external_utils": "", "symbolic_convert": "", "variables": "", "guards": "", "trace_rules": "",
+    "allowed_functions": "", "_trace_wrapped_higher_order_op": ""}, _WHY)
 
 
 def mark_dynamic(t: Any, index: Any, **bounds: Any) -> None:  # unused: t, index, bounds (programs are made by sizes)

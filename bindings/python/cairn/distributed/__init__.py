@@ -83,10 +83,16 @@ def is_torchelastic_launched() -> bool:
 
 
 def _record(fn: Any, error_handler: Any = None) -> Any:
-    """A decorator of main functions: the function itself. (torch's writes errors into a file that its launcher reads.)"""
+    """A decorator of main functions: the function itself. (torch's writes errors into a file that its launcher
+    reads.)"""
     if error_handler is not None:
         raise _absent.Absent("record: error_handler: " + _WHY)
     return fn
+
+
+def _require_initialized(func: Any) -> Any:
+    """A decorator of functions that need remote calls: it raises when it is called."""
+    return _absent.function("cairn.distributed.rpc", getattr(func, "__name__", "function"), _WHY)
 
 
 default_pg_timeout = datetime.timedelta(minutes=30)
@@ -94,6 +100,7 @@ _made = _absent.spaces(__name__, _names.BELOW, _WHY)
 _own: dict[str, dict[str, Any]] = {
         "constants": {"default_pg_timeout": default_pg_timeout, "default_pg_nccl_timeout": None},
         "rpc": {"is_available": is_available, "_is_current_rpc_agent_set": is_available},
+        "rpc.api": {"_require_initialized": _require_initialized},
         "elastic.multiprocessing.errors": {"record": _record},
         "distributed_c10d": {name: globals()[name] for name in (
             "ReduceOp", "GroupMember", "group", "default_pg_timeout", "is_initialized", "is_nccl_available",

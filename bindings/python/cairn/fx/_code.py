@@ -1,7 +1,7 @@
 """A graph as Python source: CodeGen, and the names that it uses.
 
-Place in the flow: Graph.python_code makes the text that graph_module.py executes. Invariant: a name in the source stands
-for one value, and what the source refers to outside is in `globals`.
+Place in the flow: Graph.python_code makes the text that graph_module.py executes. Invariant: a name in the source
+stands for one value, and what the source refers to outside is in `globals`.
 """
 from __future__ import annotations
 
@@ -99,7 +99,8 @@ _MAGIC = {"eq": "{} == {}", "ne": "{} != {}", "lt": "{} < {}", "gt": "{} > {}", 
           "floordiv": "{} // {}", "truediv": "{} / {}", "mod": "{} % {}", "pow": "{} ** {}", "lshift": "{} << {}",
           "rshift": "{} >> {}", "and_": "{} & {}", "or_": "{} | {}", "xor": "{} ^ {}", "getitem": "{}[{}]",
           "matmul": "{} @ {}"}
-_INPLACE = {"iadd": "{} += {}", "iand": "{} &= {}", "ifloordiv": "{} //= {}", "ilshift": "{} <<= {}", "imod": "{} %= {}",
+_INPLACE = {"iadd": "{} += {}", "iand": "{} &= {}", "ifloordiv": "{} //= {}", "ilshift": "{} <<= {}", "imod": "{} %= "
+                                                                                                              "{}",
             "imul": "{} *= {}", "imatmul": "{} @= {}", "ior": "{} |= {}", "ipow": "{} **= {}", "irshift": "{} >>= {}",
             "isub": "{} -= {}", "itruediv": "{} /= {}", "ixor": "{} ^= {}", "setitem": "{}[{}] = {}"}
 
@@ -211,7 +212,8 @@ class _Writer:
         if node.op == "call_function":
             return self.call(node, kind)
         if node.op == "call_module":
-            return "%s%s = %s(%s)" % (node, kind, _path(self.root, str(node.target)), self.arguments(node.args, node.kwargs))
+            return "%s%s = %s(%s)" % (node, kind, _path(self.root, str(node.target)), self.arguments(node.args,
+                                                                                                     node.kwargs))
         if node.op == "get_attr":
             return "%s%s = %s" % (node, kind, _path(self.root, str(node.target)))
         if node.type is not None:

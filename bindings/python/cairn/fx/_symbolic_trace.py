@@ -13,7 +13,7 @@ import math
 import operator
 import sys
 import types
-from typing import Any, Callable, Iterator
+from typing import Any, Callable
 
 from .. import nn
 from .._arguments import warn
@@ -23,7 +23,7 @@ from .._types import of_package
 from .graph import Graph
 from .graph_module import GraphModule
 from .node import base_types, has_side_effect
-from .proxy import ParameterProxy, Proxy, TracerBase
+from .proxy import ParameterProxy, Proxy, TracerBase, proxy_in as _proxy_in
 
 __all__ = ["PH", "ProxyableClassMeta", "Tracer", "is_fx_tracing", "symbolic_trace", "wrap"]
 
@@ -51,26 +51,6 @@ PH = _Placeholder()
 
 
 # ---- what is patched meanwhile ----
-def _proxy_in(args: Any, kwargs: Any) -> Proxy | None:
-    """A proxy among arguments, also in lists, tuples and dictionaries."""
-    for value in (*args, *kwargs.values()):
-        if isinstance(value, Proxy):
-            return value
-        if isinstance(value, (list, tuple)):
-            inner = _proxy_in(value, {})
-            if inner is not None:
-                return inner
-        elif isinstance(value, dict):
-            inner = _proxy_in((), value)
-            if inner is not None:
-                return inner
-        elif isinstance(value, slice):
-            inner = _proxy_in((value.start, value.stop, value.step), {})
-            if inner is not None:
-                return inner
-    return None
-
-
 def _leaf_function(fn: Callable[..., Any]) -> Callable[..., Any]:
     """The function, which is a node where it gets a proxy."""
     @functools.wraps(fn)
@@ -133,33 +113,6 @@ class _Patcher:
     def __exit__(self, *error: Any) -> None:
         while self.undo:
             self.undo.pop()()
-
-
-def _python_functions() -> Iterator[tuple[dict[str, Any], str, Any]]:
-    """The package's public functions that are written in Python: an op of C asks proxies by itself."""
-    own = __name__.partition(".")[0]
-    for space in ("", ".nn.functional", ".linalg", ".special", ".fft", ".nested", ".nn.attention.flex_attention"):
-        module = sys.modules.get(own + space)
-        if module is None:
-            continue
-        names = vars(module)
-        for name in list(names):
-            value = names[name]
-            if isinstance(value, types.FunctionType) and not name.startswith("_") and name not in _PLAIN \
-                    and (value.__module__ or "").partition(".")[0] == own:
-                yield names, name, value
-
-
-_PLAIN = frozenset("as_torch compile load save is_tensor is_storage manual_seed seed set_default_dtype typename "
-                   "is_grad_enabled no_grad enable_grad".split())
-
-
-def _patch_package(patcher: _Patcher) -> None:
-    for names, name, value in list(_python_functions()):
-        patcher.item(names, name, _leaf_function(value))
-    for name, value in list(vars(Tensor).items()):
-        if isinstance(value, types.FunctionType) and not name.startswith("_"):
-            patcher.attribute(Tensor, name, _leaf_method(Tensor, name))
 
 
 def _patch_wrapped(patcher: _Patcher) -> None:
@@ -228,7 +181,8 @@ class Tracer(TracerBase):
             return self.create_proxy("call_module", path, args, kwargs)
         return forward(*args, **kwargs)
 
-    def getattr(self, attr: str, attr_val: Any, parameter_proxy_cache: dict[str, Any]) -> Any:
+    def getattr(self, attr: str, attr_val: Any,
+                parameter_proxy_cache: dict[str, Any]) -> Any:  # unused: attr (for classes derived from it)
         """What reading an attribute of a module gives: a node for parameters, and for buffers where asked for."""
         if isinstance(attr_val, nn.Parameter):
             return self._part(attr_val, self.root.named_parameters(), parameter_proxy_cache)
@@ -388,7 +342,6 @@ class Tracer(TracerBase):
         with _Patcher() as patcher:
             patcher.attribute(nn.Module, "__call__", module_call)
             patcher.attribute(nn.Module, "__getattribute__", read)
-            _patch_package(patcher)
             _patch_wrapped(patcher)
             self._autowrap(patcher, getattr(inspect.unwrap(fn), "__globals__", {}))
             for module in self._autowrap_search:
@@ -441,4 +394,3 @@ def symbolic_trace(root: Any, concrete_args: Any = None) -> GraphModule:
     graph = tracer.trace(root, concrete_args)
     name = type(root).__name__ if isinstance(root, nn.Module) else root.__name__
     return GraphModule(tracer.root, graph, name)
-

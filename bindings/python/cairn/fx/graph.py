@@ -251,7 +251,8 @@ class Graph:
                 print("  ".join("-" * width for width in widths))
 
     def lint(self) -> None:
-        """Raises where the graph is not whole: a node that is used before it runs, a name twice, a missing attribute."""
+        """Raises where the graph is not whole: a node that is used before it runs, a name twice, a missing
+        attribute."""
         seen: set[Node] = set()
         names: set[str] = set()
         for node in self.nodes:

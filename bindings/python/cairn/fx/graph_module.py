@@ -188,7 +188,7 @@ class GraphModule(nn.Module):
         modules = {name: value.__name__ for name, value in code.globals.items() if hasattr(value, "__path__")}
         return reduce_graph_module, (state, code.src, outside, modules, type(self).__name__)
 
-    def to_folder(self, folder: Any, module_name: str = "FxModule") -> None:  # unused: folder, module_name (it raises)
+    def to_folder(self, folder: Any, module_name: str = "FxModule") -> None:
         """Not there."""
         raise NotImplementedError("to_folder: files of cairn hold no code; save the state_dict(), and `code` as text")
 

@@ -11,7 +11,7 @@ __all__ = ["immutable_dict", "immutable_list"]
 
 
 def _refusal(kind: str, name: str) -> Callable[..., Any]:
-    def refuse(self: Any, *args: Any, **kwargs: Any) -> Any:  # unused: args, kwargs (it raises whatever they are)
+    def refuse(self: Any, *args: Any, **kwargs: Any) -> Any:
         raise TypeError("%r object does not support mutation. If you are attempting to modify the kwargs or args of a "
                         "cairn.fx.Node object, instead create a new copy of it and assign the copy to the node: "
                         "new_args = ...; node.args = new_args" % kind)

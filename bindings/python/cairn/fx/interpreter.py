@@ -164,7 +164,8 @@ class Transformer(Interpreter):
                 self.graph, self.root = graph, root
                 self.tensor_attrs = {}
 
-            def is_leaf_module(self, m: Any, module_qualified_name: str) -> bool:  # unused: m, module_qualified_name (all)
+            def is_leaf_module(self, m: Any,
+                               module_qualified_name: str) -> bool:  # unused: m, module_qualified_name (all)
                 return True
         self.tracer = Adding(self.new_graph)
 

@@ -16,7 +16,8 @@ class ArgsKwargsPair(NamedTuple):
     kwargs: dict[str, Any]
 
 
-def _normalized(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], only_names: bool) -> ArgsKwargsPair | None:
+def _normalized(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any],
+                only_names: bool) -> ArgsKwargsPair | None:
     try:
         bound = inspect.signature(function).bind(*args, **kwargs)
     except (TypeError, ValueError):

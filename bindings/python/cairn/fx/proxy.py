@@ -8,9 +8,11 @@ from __future__ import annotations
 import dataclasses
 import dis
 import enum
+import functools
 import inspect
 import operator
 import sys
+from types import FunctionType
 from typing import Any, Callable, Iterator
 
 from .. import overrides
@@ -285,4 +287,60 @@ for _name in "add sub mul floordiv truediv mod pow lshift rshift and_ or_ xor ma
 setattr(Proxy, "__setitem__", _as_call(operator.setitem))
 setattr(Proxy, "__hash__", object.__hash__)
 del _name
+
+
+def proxy_in(args: Any, kwargs: Any) -> Proxy | None:
+    """A proxy among arguments, also in lists, tuples and dictionaries."""
+    for value in (*args, *kwargs.values()):
+        if isinstance(value, Proxy):
+            return value
+        if isinstance(value, (list, tuple)):
+            inner = proxy_in(value, {})
+            if inner is not None:
+                return inner
+        elif isinstance(value, dict):
+            inner = proxy_in((), value)
+            if inner is not None:
+                return inner
+        elif isinstance(value, slice):
+            inner = proxy_in((value.start, value.stop, value.step), {})
+            if inner is not None:
+                return inner
+    return None
+
+
+# ---- the package's own functions ----
+_PLAIN = frozenset("as_torch compile load save is_tensor is_storage manual_seed seed set_default_dtype typename "
+                   "is_grad_enabled no_grad enable_grad".split())
+_SPACES = ("", ".nn.functional", ".linalg", ".special", ".fft", ".nn.attention.flex_attention")
+
+
+def _noting(fn: Callable[..., Any], method: bool) -> Callable[..., Any]:
+    """The function, which is a node where it gets a proxy."""
+    @functools.wraps(fn)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        proxy = proxy_in(args, kwargs)
+        if proxy is None:
+            return fn(*args, **kwargs)
+        kind, target = ("call_method", fn.__name__) if method else ("call_function", wrapped)
+        return proxy.tracer.create_proxy(kind, target, args, kwargs)
+    return wrapped
+
+
+def watch_package() -> None:
+    """Public functions of the package that are written in Python ask for proxies from now on; ops of C do by
+    themselves. Only programs that use graphs pay for it."""
+    own = __name__.partition(".")[0]
+    for space in _SPACES:
+        names = vars(sys.modules.get(own + space, sys.modules[own]))
+        for name, value in list(names.items()):
+            mine = isinstance(value, FunctionType) and (value.__module__ or "").partition(".")[0] == own
+            if mine and not name.startswith("_") and name not in _PLAIN and not hasattr(value, "__wrapped__"):
+                names[name] = _noting(value, False)
+    for name, value in list(vars(Tensor).items()):
+        if isinstance(value, FunctionType) and not name.startswith("_"):
+            setattr(Tensor, name, _noting(value, True))
+
+
 overrides.watch()
+watch_package()

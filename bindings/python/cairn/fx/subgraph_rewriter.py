@@ -36,7 +36,8 @@ def replace_pattern(gm: GraphModule, pattern: Any, replacement: Any) -> list[Mat
 
 
 def _graph_of(code: Any) -> Graph:
-    return code if isinstance(code, Graph) else code.graph if isinstance(code, GraphModule) else symbolic_trace(code).graph
+    return code if isinstance(code, Graph) else code.graph if isinstance(code,
+                                                                         GraphModule) else symbolic_trace(code).graph
 
 
 def replace_pattern_with_filters(gm: GraphModule, pattern: Any, replacement: Any = None,

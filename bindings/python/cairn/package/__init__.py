@@ -1,4 +1,5 @@
-"""torch.package: modules with their code in a file. cairn's files hold no code, so its names raise when they are used."""
+"""torch.package: modules with their code in a file. cairn's files hold no code, so its names raise when they are
+used."""
 from __future__ import annotations
 
 from typing import Any

@@ -1,8 +1,8 @@
 """Nested values as leaves and a structure, and back: torch.utils._pytree. Classes of containers can be registered.
 
-Place in the flow: fx, the dispatcher's modes and programs that walk nested arguments. (The package itself walks them by
-_trees.py and C code, which know Python's own containers only.) Invariant: unflatten(*flatten(tree)) is an equal tree, and
-a TreeSpec holds no leaf.
+Place in the flow: fx, and programs that walk nested arguments. (The package itself walks them by _trees.py and C code,
+which know Python's own containers only.) Invariant: unflatten(*flatten(tree)) is an equal tree, and a TreeSpec holds no
+leaf.
 """
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import types
 from collections import defaultdict, deque
 from typing import Any, Callable, Iterable, Iterator, Sequence
 
-from ._pytree_nodes import (BUILTIN_TYPES as BUILTIN_TYPES, CONSTANT_NODES as CONSTANT_NODES, SERIALIZED_TYPE_TO_PYTHON_TYPE
+from ._pytree_nodes import (BUILTIN_TYPES as BUILTIN_TYPES, CONSTANT_NODES as CONSTANT_NODES,
+                            SERIALIZED_TYPE_TO_PYTHON_TYPE
                             as SERIALIZED_TYPE_TO_PYTHON_TYPE, STANDARD_DICT_TYPES, SUPPORTED_NODES,
                             SUPPORTED_SERIALIZED_TYPES as SUPPORTED_SERIALIZED_TYPES, ConstantNode, GetAttrKey as
                             GetAttrKey, KeyEntry as KeyEntry, KeyPath as KeyPath, MappingKey as MappingKey, NodeDef as
@@ -146,7 +147,7 @@ class LeafSpec(TreeSpec):
     def __init__(self) -> None:
         super().__init__(None, None, [])
 
-    def __repr__(self, indent: int = 0) -> str:  # unused: indent (a leaf has one line)
+    def __repr__(self, indent: int = 0) -> str:
         return "*"
 
 
@@ -317,7 +318,8 @@ def _ways(way: tuple[Any, ...], tree: Any, is_leaf: _IsLeaf | None) -> Iterator[
         return
     node = SUPPORTED_NODES[_get_node_type(tree)]
     if node.flatten_with_keys_fn is None:
-        raise ValueError("Did not find a flatten_with_keys_fn for type: %s. Please pass a flatten_with_keys_fn argument "
+        raise ValueError("Did not find a flatten_with_keys_fn for type: %s. Please pass a flatten_with_keys_fn "
+                         "argument "
                          "to register_pytree_node." % (node.type,))
     for key, child in node.flatten_with_keys_fn(tree)[0]:
         yield from _ways((*way, key), child, is_leaf)

@@ -98,7 +98,8 @@ def register_pytree_node(cls: Any, flatten_fn: Any, unflatten_fn: Any, *, serial
     if cls in SUPPORTED_NODES:
         raise ValueError("%r is already registered as pytree node." % (cls,))
     if (to_dumpable_context is None) != (from_dumpable_context is None):
-        raise ValueError("Both to_dumpable_context and from_dumpable_context for %r must be None or registered." % (cls,))
+        raise ValueError("Both to_dumpable_context and from_dumpable_context for %r must be None or registered."
+                         % (cls,))
     SUPPORTED_NODES[cls] = NodeDef(cls, flatten_fn, unflatten_fn, flatten_with_keys_fn)
     SUPPORTED_SERIALIZED_TYPES[cls] = _Written(serialized_type_name, to_dumpable_context, from_dumpable_context)
     if serialized_type_name is not None:

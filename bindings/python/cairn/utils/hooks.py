@@ -19,5 +19,6 @@ def warn_if_has_hooks(tensor: Any) -> None:
     from .._arguments import warn
     for hook in (getattr(tensor, "_backward_hooks", None) or {}).values():
         if not hasattr(hook, "__torch_unserializable__"):
-            warn("backward hook %r on tensor will not be serialized. If this is expected, you can decorate the function "
+            warn("backward hook %r on tensor will not be serialized. If this is expected, you can decorate the "
+                 "function "
                  "with @cairn.utils.hooks.unserializable_hook to suppress this warning" % (hook,))

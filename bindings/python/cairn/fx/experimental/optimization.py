@@ -21,7 +21,8 @@ def matches_module_pattern(pattern: Iterable[type], node: Node, modules: dict[st
     if not node.args:
         return False
     nodes = (node.args[0], node)
-    return all(isinstance(n, Node) and n.op == "call_module" and n.target in modules and type(modules[str(n.target)]) is k
+    return all(isinstance(n,
+                          Node) and n.op == "call_module" and n.target in modules and type(modules[str(n.target)]) is k
                for k, n in zip(pattern, nodes))
 
 

@@ -1,7 +1,7 @@
 """ShapeProp: runs a graph with examples, and notes of each result what tensor it is.
 
-Place in the flow: programs that count or draw graphs. Invariant: node.meta has "tensor_meta" (for nodes whose result has
-tensors) and "type" afterwards."""
+Place in the flow: programs that count or draw graphs. Invariant: node.meta has "tensor_meta" (for nodes whose result
+has tensors) and "type" afterwards."""
 from __future__ import annotations
 
 from typing import Any, NamedTuple

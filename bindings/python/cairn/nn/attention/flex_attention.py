@@ -1,8 +1,8 @@
 """flex_attention: attention whose scores and masks are functions of the program, torch.nn.attention.flex_attention.
 
 Place in the flow: programs write score_mod(score, b, h, q_idx, kv_idx) and mask_mod(b, h, q_idx, kv_idx) for one score;
-here they are called once for many, with indices that broadcast to all of them. Invariant: scores are computed densely, a
-run of queries at a time, so that memory does not grow with the square of the length; a query that may look at nothing
+here they are called once for many, with indices that broadcast to all of them. Invariant: scores are computed densely,
+a run of queries at a time, so that memory does not grow with the square of the length; a query that may look at nothing
 gets zeros.
 """
 from __future__ import annotations
@@ -44,7 +44,8 @@ def noop_mask(batch: Tensor, head: Tensor, token_q: Tensor, token_kv: Tensor) ->
     return like
 
 
-def _identity(score: Tensor, batch: Tensor, head: Tensor, token_q: Tensor, token_kv: Tensor) -> Tensor:  # unused: batch, head, token_q, token_kv (a score_mod's)
+def _identity(score: Tensor, batch: Tensor, head: Tensor, token_q: Tensor,
+              token_kv: Tensor) -> Tensor:  # unused: batch, head, token_q, token_kv (a score_mod's)
     return score
 
 
@@ -193,8 +194,8 @@ class BlockMask:
         (rows, columns), (down, across) = self.BLOCK_SIZE, (-(-new_q_len // self.BLOCK_SIZE[0]),
                                                            -(-new_kv_len // self.BLOCK_SIZE[1]))
         part = _ordered(self._part[..., :down, :across] > 0)
-        full = (None, None) if self._full is None else _ordered(self._full[..., :down, :across] > 0)
-        return BlockMask((new_q_len, new_kv_len), *part, *full, (rows, columns), self.mask_mod)
+        whole = (None, None) if self._full is None else _ordered(self._full[..., :down, :across] > 0)
+        return BlockMask((new_q_len, new_kv_len), part[0], part[1], whole[0], whole[1], (rows, columns), self.mask_mod)
 
     def to(self, device: Any) -> BlockMask:
         """On another device."""
@@ -219,7 +220,8 @@ class BlockMask:
 
 
 def create_block_mask(mask_mod: _Mask, B: int | None, H: int | None, Q_LEN: int, KV_LEN: int, device: Any = None,
-                      BLOCK_SIZE: int | tuple[int, int] = _DEFAULT_SPARSE_BLOCK_SIZE, _compile: bool = False) -> BlockMask:
+                      BLOCK_SIZE: int | tuple[int,
+                                              int] = _DEFAULT_SPARSE_BLOCK_SIZE, _compile: bool = False) -> BlockMask:
     """The blocks of the mask that a function stands for. device: None is the default one."""
     only_speed("create_block_mask", False, _compile=_compile)
     rows, columns = _sizes(BLOCK_SIZE)
@@ -237,10 +239,11 @@ def create_block_mask(mask_mod: _Mask, B: int | None, H: int | None, Q_LEN: int,
 def _checked(query: Tensor, key: Tensor, value: Tensor, block_mask: BlockMask | None, enable_gqa: bool) -> None:
     for name, t in (("query", query), ("key", key), ("value", value)):
         if t.ndim != 4:
-            raise ValueError("flex_attention: %s must have 4 dimensions (batch, heads, length, size), not %d" % (name, t.ndim))
+            raise ValueError("flex_attention: %s must have 4 dimensions (batch, heads, length, size), not %d"
+                             % (name, t.ndim))
     if query.dtype != key.dtype or query.dtype != value.dtype:
-        raise ValueError("Expected query, key, and value to have the same dtype, but got query.dtype: %s, key.dtype: %s, "
-                         "and value.dtype: %s instead." % (query.dtype, key.dtype, value.dtype))
+        raise ValueError("Expected query, key, and value to have the same dtype, but got query.dtype: %s, key.dtype: "
+                         "%s, and value.dtype: %s instead." % (query.dtype, key.dtype, value.dtype))
     if query.shape[1] != key.shape[1] and not enable_gqa:
         raise ValueError("Expect query and key/value to have the same number of heads but got Hq=%d and Hkv=%d. Try "
                          "setting enable_gqa=True for GQA." % (query.shape[1], key.shape[1]))
@@ -254,7 +257,8 @@ def _checked(query: Tensor, key: Tensor, value: Tensor, block_mask: BlockMask | 
         larger = have[0] >= want[0] and have[1] >= want[1]
         raise (RuntimeError if larger else ValueError)(
             "block_mask was created for block_mask.shape=%s but got q_len=%d and kv_len=%d: create a new one for these "
-            "lengths%s" % (block_mask.shape, *want, ", or take its corner by block_mask._adjust(q_len, kv_len)" * larger))
+            "lengths%s" % (block_mask.shape, *want,
+                           ", or take its corner by block_mask._adjust(q_len, kv_len)" * larger))
     for dim, what in ((0, "batch"), (1, "heads")):
         if len(block_mask.shape) == 4 and block_mask.shape[dim] not in (1, query.shape[dim]):
             raise ValueError("flex_attention: block_mask has %d for %s, and query %d" % (
@@ -287,7 +291,8 @@ def flex_attention(query: Tensor, key: Tensor, value: Tensor, score_mod: _Score 
     only_speed("flex_attention", kernel_options=kernel_options)
     _checked(query, key, value, block_mask, enable_gqa)
     if return_aux is not None and return_lse:
-        raise ValueError("Cannot specify both return_lse and return_aux. return_lse is deprecated, please use return_aux "
+        raise ValueError("Cannot specify both return_lse and return_aux. return_lse is deprecated, please use "
+                         "return_aux "
                          "instead.")
     repeats = query.shape[1] // key.shape[1]
     if repeats > 1:

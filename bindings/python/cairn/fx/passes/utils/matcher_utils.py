@@ -136,7 +136,8 @@ class SubgraphMatcher:
         if isinstance(p, dict):
             return isinstance(g, dict) and list(p) == list(g) and all(self._same_values(p[k], g[k], match) for k in p)
         if isinstance(p, slice):
-            return isinstance(g, slice) and self._same_values((p.start, p.stop, p.step), (g.start, g.stop, g.step), match)
+            return isinstance(g, slice) and self._same_values((p.start, p.stop, p.step), (g.start, g.stop, g.step),
+                                                              match)
         return self.ignore_literals or _equal(p, g)
 
 

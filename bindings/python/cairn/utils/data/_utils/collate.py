@@ -17,17 +17,20 @@ np_str_obj_array_pattern = re.compile(r"[SaUO]")
 _Functions = dict[Any, Callable[..., Any]]
 
 
-def collate_tensor_fn(batch: list[Tensor], *, collate_fn_map: _Functions | None = None) -> Tensor:  # unused: collate_fn_map (the protocol)
+def collate_tensor_fn(batch: list[Tensor], *,
+                      collate_fn_map: _Functions | None = None) -> Tensor:  # unused: collate_fn_map (the protocol)
     """Tensors stacked."""
     return _C.stack(batch, 0)
 
 
-def collate_numpy_array_fn(batch: list[Any], *, collate_fn_map: _Functions | None = None) -> Any:  # unused: collate_fn_map (the protocol)
+def collate_numpy_array_fn(batch: list[Any], *,
+                           collate_fn_map: _Functions | None = None) -> Any:  # unused: collate_fn_map (the protocol)
     """Arrays as a tensor."""
     return _collate_arrays(batch)
 
 
-def collate_float_fn(batch: list[float], *, collate_fn_map: _Functions | None = None) -> Any:  # unused: collate_fn_map (the protocol)
+def collate_float_fn(batch: list[float], *,
+                     collate_fn_map: _Functions | None = None) -> Any:  # unused: collate_fn_map (the protocol)
     """Floats as a tensor."""
     return _stack_scalars(batch)
 
@@ -35,7 +38,8 @@ def collate_float_fn(batch: list[float], *, collate_fn_map: _Functions | None = 
 collate_int_fn = collate_float_fn
 
 
-def collate_str_fn(batch: list[Any], *, collate_fn_map: _Functions | None = None) -> list[Any]:  # unused: collate_fn_map (the protocol)
+def collate_str_fn(batch: list[Any], *,
+                   collate_fn_map: _Functions | None = None) -> list[Any]:  # unused: collate_fn_map (the protocol)
     """Texts as they are."""
     return batch
 
