@@ -91,6 +91,10 @@ class Function(unittest.TestCase):
                       "from torchvision.utils import make_grid", "from torchvision.ops import nms",
                       "assert T is cairn.transforms is torchvision.transforms and v2 is cairn.transforms.v2",
                       "assert datasets is cairn.datasets and models is cairn.zoo and F is T.functional",
+                      "import torchvision.ops.stochastic_depth, torchvision.ops.misc",
+                      "from torchvision.ops.roi_align import roi_align",
+                      "assert roi_align is torchvision.ops.roi_align is cairn.ops.roi_align",
+                      "assert torchvision.ops.stochastic_depth is cairn.ops.misc.stochastic_depth",
                       "try:", "    torchvision.no_such_part", "except AttributeError: pass",
                       "else: raise AssertionError")
 

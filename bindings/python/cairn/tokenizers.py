@@ -232,7 +232,8 @@ def _one_of(name: str, value: str, *known: str) -> None:
 
 
 def from_pretrained(folder: _Path) -> Tokenizer:
-    """What lies in a model's folder: tokenizer.json, vocab.json with merges.txt, vocab.txt, or a SentencePiece model."""
+    """What lies in a model's folder: tokenizer.json, vocab.json with merges.txt, vocab.txt, a .model of SentencePiece.
+    """
     def path(name: str) -> str:
         return os.path.join(os.fspath(folder), name)
 

@@ -4,6 +4,7 @@ from ops of the library. Other names are torch.ops' namespaces.
 Boxes are (n, 4): left, top, right, bottom.
 """
 import sys
+from types import ModuleType
 from typing import Any
 
 from . import focal_loss, misc, roi_pooling
@@ -33,6 +34,17 @@ for _part, _module in (("stochastic_depth", misc), ("giou_loss", focal_loss), ("
                        ("ps_roi_align", roi_pooling), ("ps_roi_pool", roi_pooling)):
     sys.modules[__name__ + "." + _part] = _module
 del _part, _module
+
+
+class _Names(ModuleType):
+    """This module: importing a module of one function leaves the name the function's."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not (isinstance(value, ModuleType) and callable(self.__dict__.get(name))):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Names
 
 
 def __getattr__(name: str) -> Any:

@@ -57,8 +57,8 @@ class FeaturePyramidNetwork(nn.Module):
 class LastLevelMaxPool(ExtraFPNBlock):
     """One more map: every second number of the last."""
 
-    def forward(self, results: list[Tensor], x: list[Tensor], names: list[str]) -> tuple[list[Tensor], list[str]]:
-        """x is not looked at."""  # unused: x (others make maps of it)
+    def forward(self, results: list[Tensor], x: list[Tensor], names: list[str]
+                ) -> tuple[list[Tensor], list[str]]:  # unused: x (others make maps of it)
         return [*results, _F.max_pool2d(results[-1], 1, 2, 0)], [*names, "pool"]
 
 
