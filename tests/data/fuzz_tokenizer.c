@@ -23,7 +23,7 @@ static const char *part(size_t *n, const char **at, const char *end)
 static cn_tokenizer *read_model(const char *s, const char **at, const char *end)
 {
   size_t size = 0, digits = 0;
-  for (; digits < 3 && s < end; digits++, s++) size = size * 16 + (unsigned char)*s % 16;
+  for (; digits < 3 && s < end; digits++, s++) size = size * 16 + (*s & 15) + (*s > '9' ? 9 : 0);
   if (size > (size_t)(end - s)) size = (size_t)(end - s);
   *at = s + size;
   return cni_sentencepiece_read(s, size);
