@@ -120,8 +120,9 @@ def main():
             orders.append((c, order(text)))
         if k != d:
             compatible.append((c, k))
-    head = f"""/* unicode_forms.gen.h: Unicode's normal forms and classes of characters, made by tools/make-unicode-forms.py with
- * version {tokenizers.__version__} of the tokenizers library. Do not edit. Included by unicode_forms.c alone. */
+    head = f"""/* unicode_forms.gen.h: Unicode's normal forms and classes of characters, made by
+ * tools/make-unicode-forms.py with version {tokenizers.__version__} of the tokenizers library. Do not edit. Included by
+ * unicode_forms.c alone. */
 #ifndef CNI_DATA_UNICODE_FORMS_GEN_H
 #define CNI_DATA_UNICODE_FORMS_GEN_H
 

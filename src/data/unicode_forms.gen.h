@@ -1,5 +1,6 @@
-/* unicode_forms.gen.h: Unicode's normal forms and classes of characters, made by tools/make-unicode-forms.py with
- * version 0.23.3 of the tokenizers library. Do not edit. Included by unicode_forms.c alone. */
+/* unicode_forms.gen.h: Unicode's normal forms and classes of characters, made by
+ * tools/make-unicode-forms.py with version 0.23.3 of the tokenizers library. Do not edit. Included by
+ * unicode_forms.c alone. */
 #ifndef CNI_DATA_UNICODE_FORMS_GEN_H
 #define CNI_DATA_UNICODE_FORMS_GEN_H
 
