@@ -13,7 +13,7 @@
 typedef struct shape {
   int64_t window, n, c, k, h, w, padding[2];
   bool otherwise; /* are they rounded so? */
-  int64_t rows; /* the dilation of rows; 0: 1 */
+  int64_t rows, stride; /* the dilation of rows; 0: 1 */
 } shape;
 
 static const shape shapes[] = {
@@ -27,7 +27,7 @@ static const shape shapes[] = {
   {1, 1, 1500, 33, 3, 5, {0, 0}, false},    {5, 1, 7, 258, 5, 40, {0, 0}, false},
   {3, 1, 32, 64, 98, 64, {1, 1}, true, 2},  {3, 2, 16, 24, 41, 57, {3, 1}, true, 3},
   {3, 1, 16, 16, 40, 40, {0, 2}, true, 2},  {3, 1, 24, 16, 9, 70, {4, 1}, false, 4},
-  {1, 1, 320, 96, 7, 7, {0, 0}, true},
+  {1, 1, 320, 96, 7, 7, {0, 0}, true},      {3, 1, 512, 512, 14, 14, {1, 1}, true, 0, 2},
 };
 
 static cn_tensor *weights[2]; /* weight and bias: states of the graphs */
@@ -36,7 +36,7 @@ static int conv(cn_tensor **out, cn_tensor *const *in, void *payload)
 {
   const shape *s = payload;
   out[0] = cn_conv2d(in[0], weights[0], weights[1], .padding = {s->padding, 2},
-                     .dilation = CN_INTS(s->rows ? s->rows : 1, 1));
+                     .dilation = CN_INTS(s->rows ? s->rows : 1, 1), .stride = CN_INTS(s->stride ? s->stride : 1));
   return cn_err();
 }
 
@@ -68,7 +68,8 @@ static cn_tensor *begin(const shape *s)
 static cn_tensor *in_doubles(const shape *s, cn_tensor *x)
 {
   return cn_conv2d(cn_cast(x, CN_F64), cn_cast(weights[0], CN_F64), cn_cast(weights[1], CN_F64),
-                   .padding = {s->padding, 2}, .dilation = CN_INTS(s->rows ? s->rows : 1, 1));
+                   .padding = {s->padding, 2}, .dilation = CN_INTS(s->rows ? s->rows : 1, 1),
+                   .stride = CN_INTS(s->stride ? s->stride : 1));
 }
 
 static double largest(cn_tensor *x) { return cn_item(cn_max(cn_abs(x))); }

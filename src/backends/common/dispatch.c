@@ -162,7 +162,8 @@ static void put_attribute(signature *s, const cn_value *v)
 
 static void put_call(signature *s, const cn_call *c, bool addresses)
 {
-  put(s, (uint64_t)c->device << 32 | (uint64_t)cni_numerics() << 16 | (uint64_t)cn_num_threads());
+  put(s, (uint64_t)c->fast << 63 | (uint64_t)c->device << 32 | (uint64_t)cni_numerics() << 16 |
+             (uint64_t)cn_num_threads());
   for (int i = 0; i < c->nin; i++) put_tensor(s, c, c->in[i], addresses);
   for (int i = 0; i < c->nout; i++) put_tensor(s, c, c->out[i], addresses);
   for (int i = 0; i < c->nargs; i++) put_attribute(s, &c->args[i]);

@@ -471,6 +471,21 @@ static bool wasteful(const cni_conv *v)
   return v->stride[0] == 2 && v->kind == CNI_CONV_FORWARD && v->n * pixels > SOME_PIXELS && 5 * whole > 6 * pixels;
 }
 
+/* What a point's products cost by tiles of t x t results. */
+static int64_t vectors_of(const cni_conv *v, int64_t t)
+{
+  return cni_parts(v->n * cni_parts(v->oh, t) * cni_parts(v->ow, t), LANES);
+}
+
+/* At stride 2 weights grow 25 to 9: where a vector of tiles has to wait for them from memory, a product of columns by
+ * weights as they are is faster, rounded otherwise. */
+static bool waits_for_weights(const cni_conv *v)
+{
+  enum { FAR_BYTES = 1 << 20 };
+  return v->fast && v->stride[0] == 2 && v->kind == CNI_CONV_FORWARD && v->n == 1 && vectors_of(v, 2) <= 1 &&
+         v->k * v->c * 9 * (int64_t)sizeof(float) >= FAR_BYTES;
+}
+
 const char *cni_conv_winograd_against(const cni_conv *v)
 {
   if (v->dilation[0] > 1 && v->kind == CNI_CONV_FORWARD && v->stride[0] == 1 && v->dtype == CN_F32 &&
@@ -495,13 +510,8 @@ const char *cni_conv_winograd_against(const cni_conv *v)
   if (v->n * v->oh * v->ow < (v->kind == CNI_CONV_WEIGHT ? BACK_PIXELS : LEAST_PIXELS))
     return "too few pixels to transform the weights for";
   if (wasteful(v)) return "too many half tiles";
+  if (waits_for_weights(v)) return "large weights over few tiles";
   return NULL;
-}
-
-/* What a point's products cost by tiles of t x t results. */
-static int64_t vectors_of(const cni_conv *v, int64_t t)
-{
-  return cni_parts(v->n * cni_parts(v->oh, t) * cni_parts(v->ow, t), LANES);
 }
 
 /* Large tiles: 36 products for 16 results, and roundings three times as large. Few tiles would wait for weights, which
