@@ -1,6 +1,7 @@
 /* test_narrow_products.c: products of int8 and 16-bit float matrices, which have instructions of their own on some
  * processors, beside those of the same numbers in float64; at every level that the machine has. */
 #include <cairn/cairn.h>
+#include <cairn/ext/graph.h>
 #include <cairn/ext/parts.h>
 #include <cairn/kw.h>
 #include <math.h>
@@ -124,10 +125,43 @@ static void bf16_sums_are_added_to(void **state)
   on_each_isa(added_body);
 }
 
+static int kept_product(cn_tensor **out, cn_tensor *const *in, void *weight)
+{
+  out[0] = cn_mm_dtype(in[0], weight, CN_I32);
+  return cn_err();
+}
+
+/* A graph packs its weight once, also for rows that are too few to pack it for by themselves. */
+static void kept_body(void)
+{
+  for (int i = 0; i < SIZES; i++)
+    for (int flipped = 0; flipped < 2; flipped++) {
+      cn_scope *scope = cn_scope_begin();
+      cn_tensor *w = cn_select(matrices(CN_I8, 1, sizes[i][2], sizes[i][1], flipped), 0, 0), *have;
+      cn_tensor *x = cn_select(matrices(CN_I8, 1, sizes[i][0], sizes[i][2], false), 0, 0);
+      cn_tensor *want = cn_mm(cn_cast(x, CN_I32), cn_cast(w, CN_I32));
+      cn_graph *g = cn_trace(kept_product, 1, &x, 1, w);
+      assert_non_null(g);
+      for (int k = 0; k < 3; k++) {
+        assert_int_equal(cn_graph_run(&have, g, &x), 0);
+        assert_true(same_elements(have, want));
+      }
+      cn_graph_free(g);
+      cn_scope_end(scope);
+    }
+}
+
+static void kept_weights_are_exact(void **state)
+{
+  (void)state;
+  on_each_isa(kept_body);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup(int8_products_are_exact, clear_errors),
+      cmocka_unit_test_setup(kept_weights_are_exact, clear_errors),
       cmocka_unit_test_setup(half_products_round_once, clear_errors),
       cmocka_unit_test_setup(bf16_sums_are_added_to, clear_errors),
   };

@@ -130,7 +130,7 @@ static void pack_range(int64_t begin, int64_t end, void *payload)
     const int64_t count = least(nr, q->n - p * nr);
     if (!put_quads(q, to, from, (int)count)) put_panel(q, to, (int)nr, from, q->b_col, q->b_row, count);
     if (!q->unsigned_a) continue;
-    q->loops->add_up(q->begin + p * nr, to, (int)nr, q->depth);
+    q->loops->add_up(q->begin + p * nr, (const uint32_t *)(const void *)to, (int)nr, q->depth);
     for (int64_t j = p * nr; j < (p + 1) * nr; j++) q->begin[j] *= -128;
   }
 }
@@ -218,10 +218,10 @@ static dot_job dots_of(const job *j, const cni_gemm_kernels *ker)
   return q;
 }
 
-/* NULL where the machine has no such instruction, or the plain loops are better. */
-static const cni_gemm_kernels *dot_kernels(const job *j)
+/* NULL where the machine has no such instruction, or the plain loops are better. kept: b is packed before. */
+static const cni_gemm_kernels *dot_kernels(const job *j, bool kept)
 {
-  const bool worth = j->m >= FEW_ROWS && j->k > 0;
+  const bool worth = (kept || j->m >= FEW_ROWS) && j->k > 0;
   const int terms = worth ? cni_cpu_int8_terms() : 0;
 #if defined(__x86_64__)
   if (terms && cni_cpu_multiplies_tiles()) return &cni_gemm_tile_quads;
@@ -290,7 +290,7 @@ static int prepare_int8(const cn_call *call, cn_prepared *made)
 {
 #if CNI_HAS_LEVELS
   job j = job_of(call);
-  const cni_gemm_kernels *ker = takes(j.a, j.c) && j.c->ndim == 2 && j.c->numel ? dot_kernels(&j) : NULL;
+  const cni_gemm_kernels *ker = takes(j.a, j.c) && j.c->ndim == 2 && j.c->numel ? dot_kernels(&j, true) : NULL;
   if (!ker) return CN_OK;
   dot_job q = dots_of(&j, ker);
   made->bytes = columns_bytes(&q);
@@ -317,7 +317,7 @@ static int int8_kernel(cn_call *call)
   }
   if (c->numel == 0) return CN_OK;
 #if CNI_HAS_LEVELS
-  const cni_gemm_kernels *ker = dot_kernels(&j);
+  const cni_gemm_kernels *ker = dot_kernels(&j, call->prepared != NULL);
   if (ker) return run_dots(&j, ker, call->prepared ? call->prepared->memory : NULL);
 #endif
   cn_desc packed;

@@ -17,7 +17,7 @@ typedef struct cni_int8_loops {
   /* Turns the highest bit of all 4 n bytes. */
   void (*flip)(uint32_t *quads, int64_t n);
   /* sums[i] = the sum of all numbers of column i < width of `depth` rows of such quadruples. */
-  void (*add_up)(int32_t *sums, const int8_t *quads, int width, int64_t depth);
+  void (*add_up)(int32_t *sums, const uint32_t *quads, int width, int64_t depth);
 } cni_int8_loops;
 
 CNI_DECLARE_BY_ISA(cni_int8_loops, cni_int8_loops);
