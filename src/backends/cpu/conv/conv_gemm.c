@@ -88,16 +88,12 @@ static void copy_back(const pixels *m, int dtype)
 
 static void pixels_free(pixels *m) { cni_scratch_free(m->room, m->bytes); }
 
-/* Whether one image is better multiplied with pixels as rows of tiles and weights as packed columns: where its pixels
- * would leave lanes empty, or weights come from memory, which packed ones do in one long run. Sums are cut otherwise,
- * so this is for programs that may round. */
+/* Whether one image is better multiplied with pixels as rows of tiles and weights as packed columns. Sums are cut
+ * otherwise, so this is for programs that may round. */
 static bool turns(const cni_conv *v)
 {
-  enum { LANES = 16, LEAST_DEPTH = 64, FAR_BYTES = 512 << 10 };
-  const int64_t p = v->oh * v->ow, depth = v->c * v->kh * v->kw;
-  if (!v->fast || v->kind != CNI_CONV_FORWARD || v->n != 1 || v->dtype != CN_F32) return false;
-  if (p >= SHORT_PIXELS || depth < LEAST_DEPTH) return false;
-  return cni_parts(p, LANES) * LANES * 8 > 9 * p || v->k * depth * (int64_t)sizeof(float) >= FAR_BYTES;
+  return v->fast && v->kind == CNI_CONV_FORWARD && v->n == 1 && v->dtype == CN_F32 &&
+         cni_gemm_turns(v->k, v->oh * v->ow, v->c * v->kh * v->kw, false);
 }
 
 static int product(const cni_gemm *g, int dtype) { return dtype == CN_F64 ? cni_gemm_f64(g) : cni_gemm_f32(g); }

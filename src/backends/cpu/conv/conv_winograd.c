@@ -483,7 +483,7 @@ static bool waits_for_weights(const cni_conv *v)
 {
   enum { FAR_BYTES = 1 << 20 };
   return v->fast && v->stride[0] == 2 && v->kind == CNI_CONV_FORWARD && v->n == 1 && vectors_of(v, 2) <= 1 &&
-         v->k * v->c * 9 * (int64_t)sizeof(float) >= FAR_BYTES;
+         v->k * v->c * 9 * (int64_t)sizeof(float) >= FAR_BYTES && cni_gemm_turns(v->k, v->oh * v->ow, v->c * 9, false);
 }
 
 const char *cni_conv_winograd_against(const cni_conv *v)

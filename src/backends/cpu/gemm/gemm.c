@@ -310,6 +310,17 @@ void cni_gemm_pack(const cni_gemm *g, bool f64, int64_t depth, void *to)
   cni_gemm_pack_b(g, kernels_of(f64), depth, to);
 }
 
+/* Where columns leave lanes empty, or A comes from memory and kernels read its rows where they lie: packed it is one
+ * long run. */
+bool cni_gemm_turns(int64_t m, int64_t n, int64_t k, bool f64)
+{
+  enum { MOST_COLUMNS = 320, LEAST_DEPTH = 64, FAR_BYTES = 512 << 10 };
+  const cni_gemm_kernels *ker = kernels_of(f64);
+  const int64_t lanes = ker->nr / 2;
+  if (n >= MOST_COLUMNS || k < LEAST_DEPTH) return false;
+  return parts(n, lanes) * lanes * 8 > 9 * n || (!ker->mc && m * k * (int64_t)ker->size >= FAR_BYTES);
+}
+
 size_t cni_gemm_turned_bytes(const cni_gemm *g, bool f64)
 {
   const cni_gemm_kernels *ker = kernels_of(f64);

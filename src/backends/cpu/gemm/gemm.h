@@ -61,6 +61,7 @@ int64_t cni_gemm_apart_row(int64_t a_row, bool f64);
 /* The product as C^T = B^T A^T, in blocks whatever its shape: for an A that is used in many products with few columns,
  * which then fill rows of tiles instead of lanes. packed: what turned_pack made of A, turned_bytes long, or NULL: the
  * same to the bit. m, n and k are 1 or more. */
+bool cni_gemm_turns(int64_t m, int64_t n, int64_t k, bool f64); /* is it worth it? */
 size_t cni_gemm_turned_bytes(const cni_gemm *g, bool f64);
 void cni_gemm_turned_pack(const cni_gemm *g, bool f64, void *to);
 int cni_gemm_turned(const cni_gemm *g, bool f64);
