@@ -41,15 +41,17 @@ def numpy_words(function: Callable[..., Any]) -> Callable[..., Any]:
     code = function.__code__
     known = code.co_varnames[:code.co_argcount + code.co_kwonlyargcount]
     words = {new: old for new, old in _C._numpy_words().items() if old in known and new not in known}
+    rare = frozenset(words)
     if not words:
         return function
 
     @functools.wraps(function)
     def call(*args: Any, **named: Any) -> Any:
-        for word in words.keys() & named:
-            if words[word] in named:
-                raise TypeError("%s() got both %s and %s" % (function.__name__, word, words[word]))
-            named[words[word]] = named.pop(word)
+        if named and not rare.isdisjoint(named):
+            for word in rare.intersection(named):
+                if words[word] in named:
+                    raise TypeError("%s() got both %s and %s" % (function.__name__, word, words[word]))
+                named[words[word]] = named.pop(word)
         return function(*args, **named)
 
     return call
