@@ -35,7 +35,6 @@ class Module(_hooks.Hooks, _state.State, _C.ModuleBase):
     _version: int = 1
     _given: tuple[str, ...] = ()  # settings that are kept as they were given, not as tuples
     _own_forward = True  # does C call forward in Python? Classes of the library say no
-    __signature__ = _Signature()
     dump_patches = False
     call_super_init = False
     forward: Callable[..., Any]
