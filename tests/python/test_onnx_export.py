@@ -1,6 +1,7 @@
-"""cairn.onnx.export: torch.onnx.export's arguments, which operators are written, quantised graphs, branches and loops, the
-zoo; each read again by cairn. What needs onnx and onnxruntime is left out where those are missing: the checker with full
-shape inference, and outputs compared, of op samples (every twelfth; CAIRN_ONNX_ALL=1 runs them all) and of networks."""
+"""cairn.onnx.export: torch.onnx.export's arguments, which operators are written, quantised graphs, branches and loops,
+the zoo; each read again by cairn. What needs onnx and onnxruntime is left out where those are missing: the checker with
+full shape inference, and outputs compared, of op samples (every twelfth; CAIRN_ONNX_ALL=1 runs them all) and of
+networks."""
 import importlib.util
 import io
 import os
@@ -226,7 +227,8 @@ class OperatorsTest(Exported):
                 (nn.GRU(3, 4, batch_first=True), (cairn.randn(2, 5, 3),), "GRU", 1e-5),
                 (nn.RNN(3, 4, nonlinearity="relu"), (cairn.randn(5, 2, 3),), "RNN", 1e-5),
                 (nn.PixelShuffle(2), (cairn.randn(1, 8, 3, 3),), "DepthToSpace", 1e-5),
-                (lambda a: F.interpolate(a, scale_factor=2, mode="bilinear"), (cairn.randn(1, 2, 4, 4),), "Resize", 1e-5),
+                (lambda a: F.interpolate(a, scale_factor=2, mode="bilinear"), (cairn.randn(1, 2, 4, 4),), "Resize",
+                 1e-5),
                 (lambda a, b: cairn.einsum("ij,kj->ik", a, b), (cairn.randn(2, 3), cairn.randn(4, 3)), "Einsum", 1e-5)):
             with self.subTest(own):
                 net = fn.eval() if isinstance(fn, nn.Module) else fn
@@ -282,8 +284,8 @@ class NetworksTest(Exported):
 
     def test_networks(self):
         for name, shape in (("lenet", (1, 28, 28)), ("squeezenet1_1", (3, 64, 64)), ("resnet18", (3, 64, 64)),
-                            ("mobilenet_v3_small", (3, 64, 64)), ("unet", (3, 32, 32)), ("efficientnet_b0", (3, 64, 64)),
-                            ("minilm", None), ("char_lstm", None), ("char_rnn", None)):
+                            ("mobilenet_v3_small", (3, 64, 64)), ("unet", (3, 32, 32)),
+                            ("efficientnet_b0", (3, 64, 64)), ("minilm", None), ("char_lstm", None), ("char_rnn", None)):
             with self.subTest(name):
                 net = cairn.zoo.create(name).eval()
                 one, three = ((cairn.randn(n, *shape) if shape else cairn.randint(0, 20, (n, 7)),) for n in (1, 3))

@@ -113,11 +113,12 @@ def _parameters(fn: Any) -> list[str]:
 
 def _input_names(fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any], given: Sequence[str] | None) -> list[str]:
     """Of the tensors among the arguments: as the caller says, then as the parameters are called."""
-    words, names = _parameters(fn), []
-    for place, value in [*enumerate(args), *kwargs.items()]:
+    words = _parameters(fn)
+    words += ["input_%d" % place for place in range(len(words), len(args))]
+    names: list[str] = []
+    for word, value in [*zip(words, args), *kwargs.items()]:
         tensors: list[Tensor] = []
         _mapped(value, _is_tensor, tensors.append)
-        word = place if isinstance(place, str) else words[place] if place < len(words) else "input_%d" % place
         names += [word] if isinstance(value, Tensor) else ["%s_%d" % (word, k) for k in range(len(tensors))]
     said = list(given or [])
     if len(said) > len(names):
