@@ -1,7 +1,8 @@
 /* onnx.c: the driver that writes a sample, forward, then forward and gradient, as an ONNX model. It must be written, or
  * name an op that has no form there; cairn's own importer must read the model and compute what eager gives. With
  * CAIRN_ONNX_OUT=FOLDER the model, the inputs and what eager gives go to FOLDER/FAMILY.cases, which
- * tests/python/test_onnx_export.py gives to onnx's checker and to onnxruntime, in the form of stablehlo.c. */
+ * tests/python/test_onnx_export.py gives to onnx's checker and to onnxruntime, in the form of stablehlo.c.
+ * CAIRN_ONNX_OPSET=N: for that opset. */
 #include <cairn/ext/onnx.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -132,8 +133,9 @@ static enum outcome write_graph(written *w, const cn_graph *g)
 {
   const char *reason = exception_for("onnx", w->t->s);
   w->random = cn_graph_draws(g) > 0;
-  w->model =
-      cn_onnx_bytes(g, .writes = true, .opset = w->random ? 21 : 0); /* onnxruntime's random numbers end there */
+  const char *asked = getenv("CAIRN_ONNX_OPSET");
+  int opset = asked ? (int)strtol(asked, NULL, 10) : w->random ? 21 : 0; /* onnxruntime's random numbers end there */
+  w->model = cn_onnx_bytes(g, .writes = true, .opset = opset);
   if (!w->model && reason && cn_err() == CN_ERR_UNSUPPORTED) return cn_err_clear(), trial_skip(w->t, "%s", reason);
   if (!w->model && is_refusal(cn_err_message())) return cn_err_clear(), trial_skip(w->t, "it has no form");
   if (!w->model) return trial_fail(w->t, "%s", cn_err_message());

@@ -189,6 +189,11 @@ class ArgumentsTest(Exported):
         with self.assertRaisesRegex(TypeError, "expected a module"):
             cairn.onnx.export(3, x)
 
+    def test_the_model_can_tell(self):
+        program = cairn.onnx.export(lambda x: x + 1 if cairn.onnx.is_in_onnx_export() else x, cairn.zeros(2))
+        self.assertEqual(program(cairn.zeros(2))[0].tolist(), [1, 1])
+        self.assertFalse(cairn.onnx.is_in_onnx_export())
+
     def test_what_is_refused_or_noted(self):
         net, x = nn.Linear(3, 2), cairn.randn(4, 3)
         for how in ({"report": True}, {"profile": True}, {"custom_opsets": {"a": 1}}, {"autograd_inlining": False},

@@ -20,10 +20,10 @@ from .._tensor import Tensor
 from ..export import ExportedProgram
 from ..strings import Strings
 from ..strings import array as _strings
-from ._writing import ONNXProgram, OperatorExportTypes, TrainingMode, export, refused_ops
+from ._writing import ONNXProgram, OperatorExportTypes, TrainingMode, export, is_in_onnx_export, refused_ops
 
-__all__ = ["Info", "Model", "Module", "ONNXProgram", "OperatorExportTypes", "TrainingMode", "export", "load",
-           "load_model_from_string", "operators", "refused_ops"]
+__all__ = ["Info", "Model", "Module", "ONNXProgram", "OperatorExportTypes", "TrainingMode", "export",
+           "is_in_onnx_export", "load", "load_model_from_string", "operators", "refused_ops"]
 
 
 class Info(NamedTuple):

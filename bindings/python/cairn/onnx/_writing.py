@@ -13,6 +13,7 @@ import enum
 import inspect
 import os
 import re
+import threading
 from typing import Any, Callable, Iterator, Sequence
 
 from .. import _C, nn
@@ -22,10 +23,17 @@ from .._tensor import Tensor
 from ..compiler import _is_tensor, _mapped
 from ..export import Dim, ExportedProgram, _free_dims, traced
 
-__all__ = ["DEFAULT_OPSET", "ONNXProgram", "OperatorExportTypes", "TrainingMode", "export", "refused_ops"]
+__all__ = ["DEFAULT_OPSET", "ONNXProgram", "OperatorExportTypes", "TrainingMode", "export", "is_in_onnx_export",
+           "refused_ops"]
 
 DEFAULT_OPSET = 23
 _AUTO, _BESIDE, _INSIDE = range(3)  # where weights go: cn_onnx_external
+_exporting = threading.local()
+
+
+def is_in_onnx_export() -> bool:
+    """Is this code run by an export, which traces it?"""
+    return getattr(_exporting, "on", False)
 
 
 class TrainingMode(enum.IntEnum):
@@ -201,8 +209,12 @@ def _program(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any],
         return model
     if not callable(model):
         raise TypeError("onnx.export: expected a module or a function, not %s" % type(model).__name__)
-    with _mode(model, training):
-        return traced(model, args, kwargs, free)
+    before, _exporting.on = is_in_onnx_export(), True
+    try:
+        with _mode(model, training):
+            return traced(model, args, kwargs, free)
+    finally:
+        _exporting.on = before
 
 
 def _output_names(program: ExportedProgram, given: Sequence[str] | None) -> list[str]:

@@ -162,6 +162,7 @@ static cni_oxval cast(cni_ox *x, cni_oxval v, int dtype)
   out.dtype = dtype;
   cni_ox_int(x, "to", cni_onnx_type_of((cn_dtype)dtype));
   if (small) cni_ox_int(x, "saturate", 0);
+  if (dtype == CN_F8E8M0) cni_ox_text(x, "round_mode", "nearest");
   cni_ox_node(x, "Cast", 1, &v, 1, &out);
   return out;
 }
@@ -196,6 +197,8 @@ cni_oxval cni_ox_cast(cni_ox *x, cni_oxval v, int dtype)
 
 /* ---- other shapes ---- */
 
+static cni_oxval make_expand(cni_ox *x, cni_oxval v, int ndim, const cni_oxval *sizes);
+
 /* The sizes as they were traced, and which of them are not known. */
 static cni_oxval sized(cni_oxval v, int ndim, const cni_oxval *sizes, const int64_t *traced)
 {
@@ -219,12 +222,12 @@ static cni_oxval make_reshape(cni_ox *x, cni_oxval v, int ndim, const cni_oxval 
     unknown += !sizes[k].number;
   }
   if (same) return v;
+  if (zero && x->opset < 14) /* no size can be 0 there: nothing is nothing */
+    return make_expand(x, cni_ox_const(x, cni_ox_whole(0), v.dtype), ndim, sizes);
   for (int k = 0; k < ndim && unknown == 1 && !zero; k++) /* one open size follows from the others */
     if (!sizes[k].number) to[k] = cni_ox_whole(-1), known = false;
   cni_oxval shape = cni_ox_sizes(x, ndim, to);
-  if (zero || (unknown && known)) {
-    if (x->opset >= 14) cni_ox_int(x, "allowzero", 1);
-  }
+  if (x->opset >= 14 && (zero || (unknown && known))) cni_ox_int(x, "allowzero", 1);
   return sized(CNI_OX_EMIT(x, "Reshape", v, shape), ndim, sizes, NULL);
 }
 

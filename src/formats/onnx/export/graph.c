@@ -145,6 +145,7 @@ static void write_node(cni_oxcall *c, const cn_graph_node *n)
   const char *why = NULL;
   if (cni_ox_control(c, n)) return;
   if (cn_op_describe(&(cn_op_info){0}, c->op) == CN_OK && (why = problem_of(c->op, c->x->opset))) {
+    if (cni_ox_row(c->name, CN_ONNX_OPSET_MOST, NULL)) why = "ONNX has an operator for it in later opsets";
     cni_ox_fail(c->x, CN_ERR_UNSUPPORTED, "%s: %s", c->name, why);
     return;
   }
