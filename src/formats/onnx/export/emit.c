@@ -83,8 +83,21 @@ static const struct {
   char result;
 } operators[] = {
 #define OPERATOR(name, types, operands, result) {#name, types, operands, result},
+#define BEFORE(name, opset, types)
 #include "types.def"
 #undef OPERATOR
+#undef BEFORE
+};
+static const struct {
+  const char *name;
+  int opset;
+  const char *types;
+} older[] = {
+#define OPERATOR(name, types, operands, result)
+#define BEFORE(name, opset, types) {#name, opset, types},
+#include "types.def"
+#undef OPERATOR
+#undef BEFORE
 };
 enum { OPERATORS = sizeof operators / sizeof *operators };
 
@@ -102,9 +115,11 @@ static int of_letter(char letter)
   return CN_F32;
 }
 
-static int kernel_type(int row, int dtype)
+static int kernel_type(const cni_ox *x, int row, int dtype)
 {
   const char *types = row < 0 ? "" : operators[row].types;
+  for (size_t i = 0; row >= 0 && i < sizeof older / sizeof *older; i++)
+    if (x->opset < older[i].opset && !strcmp(older[i].name, operators[row].name)) types = older[i].types;
   for (int i = 0; *types && i < LETTERS; i++) {
     if (letters[i].dtype != dtype || strchr(types, letters[i].letter)) continue;
     for (const char *w = letters[i].wider; *w; w++)
@@ -113,7 +128,10 @@ static int kernel_type(int row, int dtype)
   return dtype;
 }
 
-int cni_ox_kernel_type(const char *op, int dtype) { return kernel_type(find_operator(op), dtype); }
+int cni_ox_kernel_type(const cni_ox *x, const char *op, int dtype)
+{
+  return kernel_type(x, find_operator(op), dtype);
+}
 
 bool cni_ox_is_float(int dtype) { return cn_dtype_is_float((cn_dtype)dtype); }
 
@@ -306,7 +324,7 @@ cni_oxval cni_ox_emit(cni_ox *x, const char *op, int nin, const cni_oxval *in)
   cn_text attrs = x->attrs;
   if (!args || x->failed) return cn_text_free(&x->attrs), cni_ox_absent();
   x->attrs = (cn_text){0}, x->nsubs = 0;
-  int type = common_type(nin, in, mask), kernel = kernel_type(row, type);
+  int type = common_type(nin, in, mask), kernel = kernel_type(x, row, type);
   cni_oxval out = {.id = -1};
   bool first = true;
   for (int k = 0; k < nin; k++) {

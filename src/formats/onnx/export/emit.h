@@ -111,7 +111,7 @@ cni_oxval cni_ox_emit(cni_ox *x, const char *op, int nin, const cni_oxval *in);
   cni_ox_emit(x, op, (int)(sizeof((cni_oxval[]){__VA_ARGS__}) / sizeof(cni_oxval)), (cni_oxval[]){__VA_ARGS__})
 cni_oxval cni_ox_shaped(cni_oxval v, int ndim, const int64_t *shape, uint32_t open);
 /* The type in which onnxruntime computes this operator for operands of that type. */
-int cni_ox_kernel_type(const char *op, int dtype);
+int cni_ox_kernel_type(const cni_ox *x, const char *op, int dtype);
 
 /* ---- graphs inside of nodes ---- */
 int cni_ox_graph_begin(cni_ox *x); /* nodes go there from now on; its number */

@@ -333,7 +333,7 @@ static bool masked_select(cni_oxcall *c)
 static bool first_of(cni_oxcall *c, cni_oxval v, cni_oxval k, int dim, bool largest, cni_oxval *out)
 {
   cni_ox *x = c->x;
-  int type = v.dtype, kernel = type == CN_BOOL ? CN_I32 : cni_ox_kernel_type("TopK", type);
+  int type = v.dtype, kernel = type == CN_BOOL ? CN_I32 : cni_ox_kernel_type(x, "TopK", type);
   v = cni_ox_cast(x, v, kernel);
   int64_t one = 1;
   cni_oxval in[2] = {v, k.number ? cni_ox_data(x, &k.i, CN_I64, 1, &one) : k};

@@ -33,7 +33,7 @@ static bool prelu(cni_oxcall *c)
 static bool clamp(cni_oxcall *c)
 {
   cni_oxval limits[2], v = cni_ox_as(c, 0, 0);
-  int kernel = cni_ox_kernel_type("Clip", c->out[0].dtype);
+  int kernel = cni_ox_kernel_type(c->x, "Clip", c->out[0].dtype);
   for (int k = 0; k < 2; k++) {
     const cni_oxval *in = &c->in[1 + k];
     if (cni_ox_there(in) && !in->number) return false;

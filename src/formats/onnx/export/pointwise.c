@@ -250,7 +250,7 @@ static bool is_plain(const program *p, const cn_graph_formula *f)
   if (p->c->out[0].dtype != f->compute || f->rounded || f->compute == CN_BF16) return false;
   for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
     if (strlen(plain[i]) == n && !strncmp(plain[i], begin + 1, n))
-      return cni_ox_kernel_type(i == 7 ? "Relu" : i < 4 ? "Add" : "Max", f->compute) == f->compute;
+      return cni_ox_kernel_type(p->c->x, i == 7 ? "Relu" : i < 4 ? "Add" : "Max", f->compute) == f->compute;
   return false;
 }
 

@@ -81,7 +81,7 @@ static bool fake(cni_oxcall *c)
   if (!find_grid(c, &g, types[row].dtype, axis < 0 ? 0 : cni_oxarg_dim(c, axis, c->in[0].ndim))) return false;
   cni_oxval v = emit(c, "QuantizeLinear", cni_ox_cast(x, c->in[0], CN_F32), &g, types[row].dtype);
   if (least != types[row].least || most != types[row].most) {
-    int kernel = cni_ox_kernel_type("Clip", v.dtype);
+    int kernel = cni_ox_kernel_type(x, "Clip", v.dtype);
     v = CNI_OX_EMIT(x, "Clip", v, cni_ox_const(x, cni_ox_whole(least), kernel),
                     cni_ox_const(x, cni_ox_whole(most), kernel));
   }
