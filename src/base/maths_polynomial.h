@@ -1,7 +1,7 @@
 /* Orthogonal polynomials for maths.h, included by it last (see there for conventions), by their recurrences.
  *
  * One function for all families, as they differ in a few numbers: p(k+1) = ((a x + b) p(k) - c p(k-1)) / d. Derivatives
- * go up the same ladder. Invariant: the number of turns is bounded, by a million. They are not for vector loops.
+ * go up the same ladder. Invariant: the number of turns is bounded, by ten million. They are not for vector loops.
  */
 #ifndef CAIRN_BASE_MATHS_POLYNOMIAL_H
 #define CAIRN_BASE_MATHS_POLYNOMIAL_H
@@ -56,17 +56,20 @@ CNM_SLOW_FN double cnm_polynomial_ladder(int family, int slope, double x, double
 }
 
 /* The polynomial of degree n, cut to an integer, at x: 0 for degrees below 0 and what is no number. code is the family,
- * CNM_SLOPE added once for each derivative, of which there are three: NaN from the fourth on, for degrees above a
- * million, and above 512 of Hermite's, which overflow. */
-CNM_SLOW_FN double cnm_polynomial(double x, double n, double code)
+ * CNM_SLOPE added once for each derivative, of which there are three: NaN from the fourth on, for degrees above ten
+ * million, and above `most` of Hermite's, which overflow. */
+CNM_SLOW_FN double cnm_polynomial_most(double x, double n, double code, double most)
 {
-  int slope = (int)code / CNM_SLOPE, family = (int)code % CNM_SLOPE;
+  int slope, family;
   double scale = 1.0;
+  if (!(code >= 0.0 && code < CNM_SLOPE * CNM_SLOPES)) return CNM_NAN;
+  slope = (int)code / CNM_SLOPE;
+  family = (int)code % CNM_SLOPE;
+  if (family > CNM_SHIFTED + CNM_CHEBYSHEV_W) return CNM_NAN;
   if (!(n > -1.0 && n < 9e18)) return 0.0;
   n = (double)(long long)n;
   if (n < (double)slope) return 0.0;
   if (n == 0.0) return 1.0;
-  if (slope >= CNM_SLOPES) return CNM_NAN;
   if (family >= CNM_SHIFTED) {
     family -= CNM_SHIFTED;
     x = CNM_MAD(2.0, x, -1.0);
@@ -74,13 +77,18 @@ CNM_SLOW_FN double cnm_polynomial(double x, double n, double code)
   }
   if (family <= CNM_CHEBYSHEV_W && slope == 0 && n > 1000.0 && CNM_ABS(x) < 1.0)
     return cnm_chebyshev_angle(family, x, n);
-  if (n > 1e6 || (n > 512.0 && (family == CNM_HERMITE_H || family == CNM_HERMITE_HE))) return CNM_NAN;
+  if (n > 1e7 || (n > most && (family == CNM_HERMITE_H || family == CNM_HERMITE_HE))) return CNM_NAN;
   return scale * cnm_polynomial_ladder(family, slope, x, n);
+}
+
+CNM_SLOW_FN double cnm_polynomial(double x, double n, double code)
+{
+  return cnm_polynomial_most(x, n, code, 512.0);
 }
 
 CNM_SLOW_FN float cnm_polynomialf(float x, float n, float code)
 {
-  return (float)cnm_polynomial((double)x, (double)n, (double)code);
+  return (float)cnm_polynomial_most((double)x, (double)n, (double)code, 128.0);
 }
 
 #endif

@@ -37,10 +37,19 @@ static int cat_add(const cn_call *c, int i, int first, int dim, int64_t *shape)
   return CN_OK;
 }
 
+/* What is only stored is joined with its like. */
+static int cat_type(const cn_call *c)
+{
+  int dtype = c->in[0]->d.dtype;
+  for (int i = 1; i < c->nin; i++)
+    if (c->in[i]->d.dtype != dtype) return cni_result_type(c, c->in, c->nin);
+  return dtype;
+}
+
 static int cat_infer(cn_call *c)
 {
   if (c->nin == 0) return cn_call_fail(c, CN_ERR_VALUE, "needs at least one tensor");
-  int first = first_counting(c), dtype = cni_result_type(c, c->in, c->nin);
+  int first = first_counting(c), dtype = cat_type(c);
   const cn_desc *f = &c->in[first]->d;
   int64_t shape[CN_MAX_DIMS];
   if (!dtype) return CN_ERR_DTYPE;
@@ -163,7 +172,7 @@ const cn_op cni_join_ops[] = {
   {.sig = "cat(Tensor[] tensors, int dim=0) -> Tensor ; alias_concat alias_concatenate amp_wide",
    .doc = "Tensors one after another along a dimension; the other sizes must match. Types promote; empty vectors of "
           "shape (0,) are passed over.",
-   .infer = cat_infer, .vjp = cat_vjp},
+   .flags = CN_OP_ANY_DTYPE, .infer = cat_infer, .vjp = cat_vjp},
   {.sig = "stack(Tensor[] tensors, int dim=0) -> Tensor ; amp_wide grad_fn",
    .doc = "Tensors of one shape along a new dimension before dim.",
    .flags = CN_OP_COMPOSITE, .decompose = stack_decompose},

@@ -79,8 +79,9 @@ static int sqrth_decompose(cn_call *c)
 /* X X = A: X ga + ga X = g, of whose symmetric half the gradient is, which is diagonal in X's own directions. */
 static int sqrth_vjp(cn_vjp *v)
 {
-  cn_tensor *s, *q;
-  cn_linalg_eigh(&s, &q, v->out[0]);
+  cn_tensor *l, *q;
+  cn_linalg_eigh(&l, &q, v->in[0]);
+  cn_tensor *s = cn_sqrt(cn_clamp_min(l, cn_num(0)));
   cn_tensor *g = cn_mul(cn_add(v->g[0], cni_swapped(v->g[0])), cn_num(0.5));
   cn_tensor *inner = cn_matmul(cni_swapped(q), cn_matmul(g, q));
   inner = cn_true_divide(inner, cn_add(cn_unsqueeze(s, -1), cn_unsqueeze(s, -2)));
@@ -124,7 +125,7 @@ const cn_op cni_linalg_symmetric_ops[] = {
    .doc = "The symmetric X with X X = A, of a symmetric matrix without negative eigenvalues, or a batch; those that "
           "are negative count as 0.",
    .cost = cni_cost_eigen, .infer = sqrth_infer, .vjp = sqrth_vjp, .decompose = sqrth_decompose,
-   .needs = {[0] = CN_OUT(0)}},
+   .needs = {[0] = CN_IN(0)}},
   {.sig = "linalg_polar(Tensor A) -> (Tensor U, Tensor H) ; linalg",
    .doc = "A = U H of matrices (*, m, n), m >= n: orthonormal columns and a symmetric matrix without negative "
           "eigenvalues.",

@@ -22,7 +22,8 @@ from opsig import read_ops
 
 # What oracle.py puts together itself says nothing about what PyTorch's op keeps.
 DIRECT = {"hardsigmoid": torch.nn.functional.hardsigmoid, "linalg_svd": torch.linalg.svd, "svd": torch.svd,
-          "linalg_eigh": torch.linalg.eigh}
+          "linalg_eigh": torch.linalg.eigh,
+          **{f"special_bessel_{name}": getattr(torch.special, f"bessel_{name}") for name in ("j0", "j1", "y0", "y1")}}
 MADE = {"pointwise", "grouped_mm", "mm_dtype", "bmm_dtype", "int_mm", "scaled_mm", "quantize_linear", "dequantize_linear",
         "native_batch_norm", "native_group_norm", "native_rms_norm"}
 
