@@ -136,6 +136,10 @@ static cn_tensor *linear_cross_entropy(cn_module *m, const cn_value *a, cn_tenso
 {
   int64_t shape[CN_MAX_DIMS] = {a[L_CLASSES].u.i}, ignore = a[L_IGNORE].tag == CN_V_INT ? option_int(&a[L_IGNORE]) : 0;
   const cn_module *linear = cn_module_child(m, 0);
+  if (a[L_IGNORE].tag == CN_V_INT && cn_dtype_is_float(cn_dtype_of(x[1]))) {
+    cn_err_set(CN_ERR_VALUE, "%s: ignore_index is not for targets that are probabilities", m->cls->name);
+    return NULL;
+  }
   if (!a[L_OUT].n) /* of many rows not all scores at once */
     return cn_linear_cross_entropy(x[0], cn_module_slot(linear, 0), x[1], .linear_bias = cn_module_slot(linear, 1),
                                    .weight = cn_module_slot(m, 0), .reduction = a[L_REDUCTION].u.s,

@@ -265,15 +265,28 @@ static int native_batch_norm_backward_decompose(cn_call *c)
 
 /* ---- the public ops ---- */
 
+/* As PyTorch: nothing is its own norm, moves no statistics, and gives the parameters a gradient of zero. */
+static int norm_of_nothing(cn_call *c)
+{
+  cn_tensor *y = cn_clone(c->in[0]);
+  for (int i = 1; i < 5 && c->in[0]->d.ndim > 1; i++) {
+    int status = cni_check_channels(c, c->in[i], "a parameter", cni_channels_of(&c->in[0]->d));
+    if (status) return status;
+  }
+  if (c->in[3] && c->in[3]->d.numel) y = cn_mul(y, cn_select(c->in[3], 0, 0));
+  if (c->in[4] && c->in[4]->d.numel) y = cn_add(y, cn_select(c->in[4], 0, 0));
+  c->out[0] = cni_in_type(y, c->in[0]->d.dtype);
+  return cn_err();
+}
+
 /* batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps) */
 static int batch_norm_decompose(cn_call *c)
 {
   cn_tensor *mean, *var, *running_mean = c->in[1], *running_var = c->in[2];
   bool training = cni_arg_bool(c->args, 5);
-  if (c->in[0]->d.ndim == 1 && c->in[0]->d.numel == 0) { /* as PyTorch: nothing is its own norm */
-    c->out[0] = cn_clone(c->in[0]);
-    return cn_err();
-  }
+  if (!(cni_arg_float(c->args, 7) > 0))
+    return cn_call_fail(c, CN_ERR_VALUE, "eps must be positive, but is %g", cni_arg_float(c->args, 7));
+  if (c->in[0]->d.numel == 0) return norm_of_nothing(c);
   cn_tensor *momentum = cn_num(cni_arg_float(c->args, 6));
   int status = cn_native_batch_norm(&c->out[0], &mean, NULL, &var, c->in[0], c->in[3], c->in[4], running_mean,
                                     running_var, training, cni_arg_float(c->args, 7));

@@ -235,6 +235,8 @@ static int cross_entropy_decompose(cn_call *c)
     return cn_call_fail(c, CN_ERR_VALUE, "label_smoothing must lie between 0 and 1, but is %g", smoothing);
   if (soft && !cni_dtype_is_float(t->dtype))
     return cn_call_fail(c, CN_ERR_DTYPE, "a target of input's shape holds probabilities and must be floating point");
+  if (soft && cni_arg_int(c->args, 3) >= 0)
+    return cn_call_fail(c, CN_ERR_VALUE, "ignore_index is not for targets that are probabilities");
   int status = soft ? check_weight(c, x, c->in[2]) : check_classes(c);
   if (status) return status;
   if (soft) return soft_targets(c, x->ndim > 1, smoothing);

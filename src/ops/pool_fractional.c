@@ -39,9 +39,9 @@ static int check_sizes(const cn_call *c, int n, const cn_desc *x, const int64_t 
                           (long long)count[i], (long long)kernel[i], (long long)size);
   }
   int64_t planes = x->ndim == n + 2 ? x->shape[0] : 1, channels = x->shape[x->ndim - n - 1];
-  if (u->ndim != 3 || u->shape[0] != planes || u->shape[1] != channels || u->shape[2] != n)
-    return cn_call_fail(c, CN_ERR_SHAPE, "random_samples must be (%lld, %lld, %d)", (long long)planes,
-                        (long long)channels, n);
+  if (u->ndim != 3 || u->shape[0] < planes || u->shape[1] != channels || u->shape[2] != n)
+    return cn_call_fail(c, CN_ERR_SHAPE, "random_samples must be (%lld, %lld, %d), or for more images",
+                        (long long)planes, (long long)channels, n);
   return CN_OK;
 }
 
@@ -55,9 +55,10 @@ static int pool(cn_call *c, int n)
   if (status) return status;
   cn_tensor *x = d->ndim == n + 1 ? cn_unsqueeze(c->in[0], 0) : c->in[0], *at = cn_int(0);
   if (!x) return cn_err();
+  cn_tensor *samples = cn_narrow(c->in[1], 0, 0, x->d.shape[0]);
   for (int i = 0; i < n; i++) { /* at: (N, C, count 0, ..., kernel 0, ...), indices in the flattened plane */
     int sample = n == 2 ? 1 - i : i; /* in images the first number is the width's, as in PyTorch */
-    cn_tensor *indices = window_indices(cn_select(c->in[1], -1, sample), x->d.shape[2 + i], count[i], kernel[i]);
+    cn_tensor *indices = window_indices(cn_select(samples, -1, sample), x->d.shape[2 + i], count[i], kernel[i]);
     for (int k = 0; k < 2 * n + 2; k++) shape[k] = k < 2 ? x->d.shape[k] : 1;
     shape[2 + i] = count[i];
     shape[2 + n + i] = kernel[i];

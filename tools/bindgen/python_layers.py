@@ -40,6 +40,8 @@ CONSTANTS = {"ZeroPad": ["value = 0.0"], "ReLU6": ["min_val, max_val = 0.0, 6.0"
              "UpsamplingBilinear2d": ["mode, align_corners, recompute_scale_factor = \"bilinear\", True, None"],
              "SyncBatchNorm": ["process_group = None"]}
 DEFAULTS = {("LinearCrossEntropyLoss", "out_features"): "()"}
+# torch's arguments that say how fast, not what.
+SPEED = {"LinearCrossEntropyLoss": "options"}
 
 TYPES = {"int": "int", "float": "float", "bool": "bool", "str": "str", "Tensor": "Tensor", "Module": "Module",
          "dtype": "Any", "device": "Any"}
@@ -50,6 +52,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import _C
+from .._arguments import only_speed
 from .._tensor import Tensor
 from .layer import (%s)
 from .module import Module
@@ -117,6 +120,8 @@ def parameters(c):
             parts.append("process_group: Any = None")
         text = "%s: %s" % (p.name, type_of(p))
         parts.append(text if p.required else text + " = " + DEFAULTS.get((c.name, p.name), default(p)))
+    if c.name in SPEED:
+        parts.append("%s: Any = None" % SPEED[c.name])
     if not c.params:
         parts.append("*args: Any, **kwargs: Any")
     return parts
@@ -176,10 +181,14 @@ def class_text(c):
     if extra:
         lines += ["    " + line for line in extra] + [""]
     lines += wrapped("    def __init__(", ["self"] + parameters(c), ") -> None:", 17)
+    if c.name in SPEED:
+        lines.append('        only_speed("%s", %s=%s)' % (c.name, SPEED[c.name], SPEED[c.name]))
     if not c.params:
         lines.append("        self._build(\"%s\")" % c.name)
     else:
         lines += wrapped("        self._build(", arguments(c), ")", 20)
+    if c.name in SPEED:
+        lines.append("        self.%s = %s" % (SPEED[c.name], SPEED[c.name]))
     lines += forward_lines(c)
     return "\n".join(lines) + "\n"
 

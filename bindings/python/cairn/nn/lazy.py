@@ -43,6 +43,14 @@ class _Lazy(_Parametric):
         layer.__init__(self, size, *args, **kwargs)
         self.train(training)
 
+    def _apply(self, fn: Any, recurse: bool = True) -> Any:
+        """What is not there yet will be made in the type and on the device that fn gives."""
+        if self.has_uninitialized_params():
+            kwargs = self._pending[1]
+            made = fn(_C.empty((0,), dtype=kwargs.get("dtype"), device=kwargs.get("device")))
+            self._pending = (self._pending[0], {**kwargs, "dtype": made.dtype, "device": made.device})
+        return super()._apply(fn, recurse)
+
     def forward(self, input: Tensor, *args: Any, **kwargs: Any) -> Any:
         self.initialize_parameters(input)
         return self(input, *args, **kwargs)
@@ -81,7 +89,8 @@ def _lazy(name: str, axis: int = 1) -> Any:
 
 
 LazyLinear = _lazy("Linear", -1)
-LazyConv1d, LazyConv2d, LazyConv3d = (_lazy("Conv%dd" % n) for n in (1, 2, 3))
-LazyConvTranspose1d, LazyConvTranspose2d, LazyConvTranspose3d = (_lazy("ConvTranspose%dd" % n) for n in (1, 2, 3))
+LazyConv1d, LazyConv2d, LazyConv3d = (_lazy("Conv%dd" % n, -n - 1) for n in (1, 2, 3))
+LazyConvTranspose1d, LazyConvTranspose2d, LazyConvTranspose3d = (_lazy("ConvTranspose%dd" % n, -n - 1)
+                                                                 for n in (1, 2, 3))
 LazyBatchNorm1d, LazyBatchNorm2d, LazyBatchNorm3d = (_lazy("BatchNorm%dd" % n) for n in (1, 2, 3))
 LazyInstanceNorm1d, LazyInstanceNorm2d, LazyInstanceNorm3d = (_lazy("InstanceNorm%dd" % n) for n in (1, 2, 3))
