@@ -49,6 +49,8 @@ FORWARD = {
     "_unsafe_masked_index_put_accumulate": (HALF, STORED),
     "torch.ops.aten._scaled_dot_product_flash_attention_for_cpu": (F32 | HALF, f"softmax of large numbers; {ORDER}"),
     **{f"special.{name}": (F32, CLIMBED) for name in POLYNOMIALS},
+    **{f"special.{name}": (F32, "PyTorch rounds the phase of large numbers to float32")
+       for name in ("airy_ai", "bessel_j0", "bessel_j1", "bessel_y0", "bessel_y1")},
     "polygamma": (F32, "PyTorch's reflection loses digits left of 0"),
     "special.polygamma": (F32, "PyTorch's reflection loses digits left of 0"),
 }

@@ -1,6 +1,8 @@
 """The other ways to call an op: as a method, in place, by an operator, into `out=`. Each must give what the
 function gives, and the in-place and `out=` forms must return the very object they wrote.
 """
+import warnings
+
 import torch
 
 import compare
@@ -151,8 +153,12 @@ def garbage(tensor, noncontiguous):
     return made[..., ::2] if noncontiguous and shape else made
 
 
+SHORT, INTEGERS = " of another shape", " of integers"
+
+
 def out(judge):
-    """Into tensors of the right shape, with gaps, and empty ones that grow."""
+    """Into tensors of the right shape, with gaps, and empty ones that grow; into one of another shape, which is resized
+    with a warning; into integers, which is refused for floats."""
     if not judge.op.supports_out or judge.op.name in names.METHODS:
         return []
 
@@ -164,7 +170,9 @@ def out(judge):
         tensors = theirs[1] if isinstance(theirs[1], (list, tuple)) else [theirs[1]]
         if not all(isinstance(t, torch.Tensor) for t in tensors):
             return NotImplemented
-        for form in ("", " with gaps", " of no elements"):
+        forms = ["", " with gaps", " of no elements", SHORT]
+        forms += [INTEGERS] if any(t.is_floating_point() for t in tensors) else []
+        for form in forms:
             reason = into(judge, sample, theirs[1], form)
             if reason:
                 return reason
@@ -176,6 +184,10 @@ def targets(expected, form):
     tensors = [expected] if isinstance(expected, torch.Tensor) else list(expected)
     if form == " of no elements":
         return [torch.empty(0, dtype=t.dtype) for t in tensors]
+    if form == SHORT:
+        return [torch.ones([2, *t.shape] if t.numel() else [3], dtype=t.dtype) for t in tensors]
+    if form == INTEGERS:
+        return [torch.ones(t.shape, dtype=torch.int64 if t.is_floating_point() else t.dtype) for t in tensors]
     return [garbage(t, form == " with gaps") for t in tensors]
 
 
@@ -190,12 +202,16 @@ def into(judge, sample, expected, form):
         return made, lambda *args, **kwargs: call(*args, **kwargs, out=handed)
 
     torch_targets, torch_call = give(judge.op.op, translate.Translator(torch))
-    if judge.oracle(sample, torch_call) is None:
-        return None
     maker = translate.Translator(judge.module)
     made, call = give(judge.call, maker)
+    if judge.oracle(sample, torch_call) is None:
+        return refused(judge, sample, call) if form == INTEGERS else None
     try:
-        here, actual, _ = judge.mine(sample, call)
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            here, actual, _ = judge.mine(sample, call)
+        if form == SHORT and judge.module is not torch and not any("resized" in str(w.message) for w in told):
+            return f"out={form}: resized without a warning"
     except translate.Untranslatable:
         raise
     except Exception as error:  # pylint: disable=broad-exception-caught

@@ -54,6 +54,8 @@ def _into(out: Any, result: Any) -> Any:
         return tuple(_into(o, r) for o, r in zip(out, result))
     if not isinstance(out, Tensor):
         raise TypeError("argument 'out' must be Tensor, not %s" % type(out).__name__)
+    if not can_cast(result.dtype, out.dtype):
+        raise RuntimeError("a result of type %s cannot be cast to that of out, %s" % (result.dtype, out.dtype))
     return _C.cast(result, out.dtype, out=out)
 
 
