@@ -37,14 +37,14 @@ from typing import TYPE_CHECKING as _TYPING
 _MODULES = ("__config__", "_dynamo", "_inductor", "_jit_internal", "_ops", "_tensor_str", "_utils", "accelerator",
             "amp", "ao", "backends", "callbacks", "compiler", "cpu", "cuda", "datasets", "distributed", "distributions",
             "export", "func", "functional", "futures", "fx", "hub", "io", "jit", "keras", "library", "lists", "masked",
-            "metrics", "models", "monitor", "mps", "multiprocessing", "nested", "nn", "onnx", "ops", "optim",
-            "overrides", "package", "profiler", "quantization", "quasirandom", "serialization", "sharding", "signal",
+            "metrics", "models", "monitor", "mps", "multiprocessing", "nn", "onnx", "ops", "optim",
+            "overrides", "package", "profiler", "quantization", "serialization", "sharding", "signal",
             "stablehlo", "storage", "strings", "testing", "tokenizers", "torch_version", "transforms", "types", "utils",
             "xpu", "zoo")
 # Private modules of torch that have no counterpart: see _absent_parts.py.
 _PARTS = frozenset("_VF _custom_ops _decomp _dispatch _export _functorch _guards _higher_order_ops _lazy _library "
-                   "_logging _meta_registrations _numpy _prims _prims_common _refs _streambase _subclasses _vmap_internals "
-                   "_weights_only_unpickler".split())
+                   "_logging _meta_registrations _numpy _prims _prims_common _refs _streambase _subclasses "
+                   "_vmap_internals _weights_only_unpickler".split())
 _NAMES = {name: place for place, names in {
     "_alias": "as_torch", "_control": "cond",
     "_absent": "PyTorchFileReader PyTorchFileWriter ScriptMethod ScriptObject",
@@ -71,9 +71,9 @@ if _TYPING:
                    distributions as distributions, export as export, func as func, functional as functional,
                    futures as futures, fx as fx, hub as hub, io as io, jit as jit, keras as keras, library as library,
                    lists as lists, masked as masked, metrics as metrics, models as models, monitor as monitor,
-                   mps as mps, multiprocessing as multiprocessing, nested as nested, nn as nn, onnx as onnx, ops as ops,
+                   mps as mps, multiprocessing as multiprocessing, nn as nn, onnx as onnx, ops as ops,
                    optim as optim, overrides as overrides, package as package, profiler as profiler,
-                   quantization as quantization, quasirandom as quasirandom, serialization as serialization,
+                   quantization as quantization, serialization as serialization,
                    sharding as sharding, signal as signal, stablehlo as stablehlo, storage as storage,
                    strings as strings, testing as testing, tokenizers as tokenizers, torch_version as torch_version,
                    transforms as transforms, types as types, utils as utils, xpu as xpu, zoo as zoo)

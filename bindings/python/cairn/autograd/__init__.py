@@ -145,10 +145,10 @@ is_anomaly_enabled = _C.is_anomaly_enabled
 
 
 def __getattr__(name: str) -> object:
-    if name != "profiler":  # loaded by those who use it
+    if name not in ("forward_ad", "profiler"):  # loaded by those who use them
         raise AttributeError("module 'cairn.autograd' has no attribute %r" % (name,))
     import importlib
-    return importlib.import_module(__name__ + ".profiler")
+    return importlib.import_module(__name__ + "." + name)
 
 
 from . import functional, graph  # noqa: E402
