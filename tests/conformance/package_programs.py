@@ -386,8 +386,9 @@ def captum(torch):
                                           torch.nn.Linear(108, 4)))
     x = draw(torch, "image", 2, 1, 8, 8).requires_grad_()
     for method in (Saliency(net), IntegratedGradients(net), InputXGradient(net), DeepLift(net), GuidedBackprop(net),
-                   FeatureAblation(net), LRP(net)):
+                   FeatureAblation(net)):
         yield type(method).__name__, method.attribute(x, target=1)
+    yield "LRP", LRP(net[3]).attribute(draw(torch, "flat", 2, 108), target=1)
     yield "GradCam", LayerGradCam(net, net[0]).attribute(x, target=1)
     yield "Occlusion", Occlusion(net).attribute(x, sliding_window_shapes=(1, 4, 4), target=1)
 

@@ -63,6 +63,12 @@ def _any_autocast() -> bool:
     return _C._autocast_dtype(True) is not None or _C._autocast_dtype(False) is not None
 
 
+def _transforming() -> bool:
+    """Is a function of cairn.func at work?"""
+    from . import func
+    return getattr(func._state, "depth", 0) > 0
+
+
 def _find(name: str) -> Any:
     import cairn
     from . import overrides
@@ -80,7 +86,7 @@ def _find(name: str) -> Any:
              "DisableTorchFunctionSubclass": overrides.DisableTorchFunctionSubclass, "Generator": cairn.Generator,
              "DisableTorchFunction": overrides.DisableTorchFunction, "_VariableFunctions": cairn,
              "_linalg": cairn.linalg, "_special": cairn.special, "_cuda_getDeviceCount": _cuda_count,
-             "_is_any_autocast_enabled": _any_autocast}
+             "_is_any_autocast_enabled": _any_autocast, "_are_functorch_transforms_active": _transforming}
     if name not in plain:
         raise AttributeError("module 'cairn._C' has no attribute %r" % (name,))
     return plain[name]

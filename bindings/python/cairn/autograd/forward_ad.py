@@ -99,6 +99,23 @@ def _along(result: Tensor, duals: list[tuple[Tensor, Tensor]]) -> Tensor | None:
         linear = [(b, tangent) for b, tangent in used if b.requires_grad]
         if not linear:
             return _C.zeros_like(result)
-        keep = any(tangent.requires_grad for _, tangent in linear) or any(not dual.is_leaf for dual in places)
+        keep = any(tangent.requires_grad for _, tangent in linear) or _has_others(result, places)
         found, = _C._grad(tuple(b for b, _ in linear), (seed,), tuple(t for _, t in linear), True, keep, True)
     return _C.zeros_like(result) if found is None else found
+
+
+def _has_others(result: Tensor, duals: list[Tensor]) -> bool:
+    """Was it computed from leaves that require gradients besides the duals?"""
+    views: list[Any] = [dual.view_as(dual).grad_fn for dual in duals if dual.is_leaf]
+    own = [view.next_functions[0][0] for view in views]
+    waiting: list[Any] = [result.grad_fn]
+    seen: set[Any] = set()
+    while waiting:
+        node = waiting.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        if not node.next_functions and node not in own:
+            return True
+        waiting += [inner for inner, _ in node.next_functions]
+    return False

@@ -49,7 +49,7 @@ class _Namespace:
         found = re.match(r"(.*)_(\d+)$", name)
         base = found.group(1) if found else name
         number = int(found.group(2)) if found else self._next.get(name, 0)
-        if found is None and (number or name in self._used_names or _taken(name, obj)):
+        if found is None and (name in self._used_names or _taken(name, obj)):
             number = max(number, 1)
             name = "%s_%d" % (base, number)
         while name in self._used_names or _taken(name, obj):

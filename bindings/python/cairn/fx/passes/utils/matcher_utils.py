@@ -43,10 +43,10 @@ class SubgraphMatcher:
         self.pattern_anchors = [output] if match_output else inner
 
     def match(self, graph: Graph, node_name_match: str = "") -> list[InternalMatch]:
-        """The places, from the last to the first. node_name_match: the anchor's name has this in it."""
+        """The places, in order. node_name_match: the anchor's name has this in it."""
         if not self.pattern_anchors:
             return []
-        candidates = [[n for n in reversed(list(graph.nodes)) if self._alike(anchor, n) and node_name_match in n.name]
+        candidates = [[n for n in graph.nodes if self._alike(anchor, n) and node_name_match in n.name]
                       for anchor in self.pattern_anchors]
         starts: list[tuple[Node, ...]] = [()]
         for several in candidates:
