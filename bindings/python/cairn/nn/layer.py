@@ -196,11 +196,23 @@ class _Upsample(_Layer):
 
 
 class _Loss(_Layer):
-    """Losses."""
+    """Losses. Programs derive their own from it: with `reduction`, how values of a batch become one."""
+    reduction: str
+
+    def __init__(self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean") -> None:
+        from ._losses import _reduction
+        self._begin()
+        older = size_average is not None or reduce is not None  # own losses may have words of their own
+        self.reduction = _reduction(size_average, reduce, "mean") if older else reduction
 
 
 class _WeightedLoss(_Loss):
     """Losses with weights of classes."""
+
+    def __init__(self, weight: Any = None, size_average: bool | None = None, reduce: bool | None = None,
+                 reduction: str = "mean") -> None:
+        super().__init__(size_average, reduce, reduction)
+        self.register_buffer("weight", weight)
 
 
 class RNNCellBase(_Parametric):

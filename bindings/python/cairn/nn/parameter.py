@@ -30,9 +30,10 @@ class Parameter(Tensor):
         parameter: Parameter = made
         return parameter
 
-    def __init__(self, data: Any = None,
-                 requires_grad: bool = True) -> None:  # unused: data, requires_grad (__new__ takes them)
-        pass
+    def __init__(self, data: Any = None, requires_grad: bool = True,
+                 **more: Any) -> None:  # unused: data, requires_grad (__new__ takes them)
+        if more and type(self).__new__ is Parameter.__new__:  # a derived class may take what it likes
+            raise TypeError("Parameter.__init__() got an unexpected keyword argument %r" % next(iter(more)))
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:
         if id(self) in memo:
