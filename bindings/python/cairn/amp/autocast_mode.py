@@ -1,7 +1,7 @@
 """autocast: ops inside compute in a smaller type where that is safe; a context manager and a decorator.
 
-The CPU and the other devices, which are one here, are switched apart, in each thread; without CUDA "cuda" leaves autocast
-off, as in torch. What casts are kept (of parameters, while a region lasts) is the library's affair.
+The CPU and the other devices, which are one here, are switched apart, in each thread; without CUDA "cuda" leaves
+autocast off, as in torch. What casts are kept (of parameters, while a region lasts) is the library's affair.
 """
 from __future__ import annotations
 
