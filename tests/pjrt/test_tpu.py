@@ -32,10 +32,13 @@ def main():
     count, wrong = tpu_compile.samples(library)
     for sample, reason in wrong:
         print("%s: %s" % (sample, reason))
-    rows = tpu_compile.steps(library)
+    left_out = 0 if tpu_compile.has_room() else len(tpu_compile.LARGE)
+    rows = tpu_compile.steps(library, ("MLP", "CNN", "LSTM") if left_out else ())
     made = [figures for row in rows for figures in row[3].values()]
     bad = sum(isinstance(figures, str) for figures in made)
-    print("%d passed, %d failed" % (count - len(wrong) + len(made) - bad, len(wrong) + bad))
+    for _ in range(left_out):
+        print("skipped: a TPU's compiler needs 32 GB of memory for large steps")
+    print("%d passed, %d failed, %d skipped" % (count - len(wrong) + len(made) - bad, len(wrong) + bad, left_out))
     return len(wrong) + bad > 0
 
 

@@ -21,6 +21,8 @@ ROOT = HERE.parents[1]
 BUILD = pathlib.Path(os.environ.get("CAIRN_BUILD_DIR", ROOT / "build" / "default")).resolve()
 TOPOLOGY = os.environ.get("TPU_TOPOLOGY", "v5e:2x2")
 TOGETHER = 100  # samples in one text
+LARGE = ("GPT-2", "ResNet-50")  # the compiler took more than 14 GB for GPT-2's step
+ROOM = 32 << 30                 # memory of a machine that they are compiled on
 FIGURES = ("seconds", "code", "arguments", "results", "shared", "temporary", "operations", "bytes")
 
 
@@ -28,6 +30,10 @@ def find_library():
     asked = os.environ.get("TPU_LIBRARY_PATH")
     spec = None if asked else importlib.util.find_spec("libtpu")
     return asked or (spec and os.path.join(os.path.dirname(spec.origin), "libtpu.so"))
+
+
+def has_room():
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >= ROOM
 
 
 class Compiler:
