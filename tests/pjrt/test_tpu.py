@@ -1,6 +1,6 @@
-"""libtpu's own compiler takes what cairn gives a TPU: every op sample's program, forward and gradient, and whole training
-steps, on one device and split over four. Runs in `make check` (CAIRN_LONG=1) where libtpu is installed; no TPU is needed.
-"""
+"""libtpu's own compiler takes what cairn gives a TPU: every op sample's program, forward and gradient, and whole
+training steps, on one device and split over four. Runs in `make check` (CAIRN_LONG=1) where libtpu is installed; no TPU
+is needed."""
 
 import importlib.util
 import os

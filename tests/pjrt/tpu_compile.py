@@ -4,9 +4,9 @@
     python tests/pjrt/tpu_compile.py steps [NAME...]         whole training steps, on one device and split over four
     python tests/pjrt/tpu_compile.py table                   the same, put into the table of docs/TPU.md
 
-libtpu comes from PyPI (`pip install libtpu`), or from TPU_LIBRARY_PATH. The TPU is a v5e with four chips; TPU_TOPOLOGY names
-another. Of samples a hundred are one text; of a text that is refused the halves are compiled. tests/pjrt/test_tpu.py runs
-both in `make check`.
+libtpu comes from PyPI (`pip install libtpu`), or from TPU_LIBRARY_PATH. The TPU is a v5e with four chips; TPU_TOPOLOGY
+names another. Of samples a hundred are one text; of a text that is refused the halves are compiled.
+tests/pjrt/test_tpu.py runs both in `make check`.
 """
 
 import importlib.util

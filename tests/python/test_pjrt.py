@@ -1,5 +1,5 @@
-"""The PJRT backend from Python, with XLA's compiler for CPUs behind the plugin for tests (as in test_sharding): compiled
-steps that hold branches and loops, and steps under autocast, are one program, and give what the CPU gives."""
+"""The PJRT backend from Python, with XLA's compiler for CPUs behind the plugin for tests (as in test_sharding):
+compiled steps that hold branches and loops, and steps under autocast, are one program, and give what the CPU gives."""
 import ctypes
 import importlib.util
 import os

@@ -1,5 +1,5 @@
-"""Writes whole training steps as StableHLO: steps.py FOLDER [NAME...] makes NAME.1.mlir for one device and NAME.4.mlir for
-four, rows of the batch split over them.
+"""Writes whole training steps as StableHLO: steps.py FOLDER [NAME...] makes NAME.1.mlir for one device and NAME.4.mlir
+for four, rows of the batch split over them.
 
 Place in the flow: started by tests/pjrt/tpu_compile.py with the built package in the path. A step is forward, loss,
 backward and the update of the parameters, which are given away. Convolutions are computed in bfloat16, as they are on
