@@ -1,6 +1,7 @@
 """cairn.sharding: meshes of the PJRT plugin for tests, which has eight devices. What needs no compiler runs
-everywhere: splits, their texts, what lies where, errors. With jax behind the plugin (as for tests/pjrt/test_pjrt_training) whole
-training steps run as one program for several devices, and give what the CPU gives."""
+everywhere: splits, their texts, what lies where, errors. With jax behind the plugin (as for
+tests/pjrt/test_pjrt_training) whole training steps run as one program for several devices, and give what the CPU
+gives."""
 import importlib.util
 import os
 import re
