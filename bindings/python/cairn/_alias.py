@@ -5,7 +5,7 @@ Place in the flow: nothing here runs until a program asks for it, by cairn.as_to
 Packages ask which release of torch they have before they use it, so torch.__version__, and what importlib.metadata
 says, is then the one that cairn follows, with cairn's own behind a plus; and its name is the one that it was imported
 under. Classes and constants say that they are torch's, because packages look at type(x).__module__.
-Invariant: a module of cairn stays one object, whatever names it is imported under, and modules inside keep their own."""
+Invariant: a module of cairn stays one object, whatever names it is imported under; modules inside keep their own."""
 from __future__ import annotations
 
 import sys
