@@ -290,7 +290,8 @@ class NetworksTest(Exported):
     def test_networks(self):
         for name, shape in (("lenet", (1, 28, 28)), ("squeezenet1_1", (3, 64, 64)), ("resnet18", (3, 64, 64)),
                             ("mobilenet_v3_small", (3, 64, 64)), ("unet", (3, 32, 32)),
-                            ("efficientnet_b0", (3, 64, 64)), ("minilm", None), ("char_lstm", None), ("char_rnn", None)):
+                            ("efficientnet_b0", (3, 64, 64)), ("minilm", None), ("char_lstm", None),
+                            ("char_rnn", None)):
             with self.subTest(name):
                 net = cairn.zoo.create(name).eval()
                 one, three = ((cairn.randn(n, *shape) if shape else cairn.randint(0, 20, (n, 7)),) for n in (1, 3))
