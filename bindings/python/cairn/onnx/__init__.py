@@ -199,11 +199,6 @@ def load_model_from_string(data: bytes, device: _C.device | str | None = None, f
     return Model(_C.Onnx(bytes(data), device, folder))
 
 
-def is_in_onnx_export() -> bool:
-    """Is code being captured as PyTorch's exporter would, which asks for other code? No: export takes it as it is."""
-    return False
-
-
 def operators() -> list[tuple[str, str, int]]:
     """Domain, name and first opset of each meaning of an operator that cairn runs."""
     return _C._onnx_operators()
