@@ -1,9 +1,9 @@
 """torch.autograd.forward_ad: tensors with a direction, and how results change along it.
 
 Place in the flow: inside of a dual_level, make_dual gives a tensor that remembers its direction (its tangent), and
-unpack_dual tells that of a result: it walks backward twice, through the gradient as a function of its seed, as func.jvp
-does. Invariant: a tangent is the exact derivative of what was recorded; where recording is off there is none to take, so
-make_dual raises there.
+unpack_dual tells that of a result: it walks backward twice, through the gradient as a function of its seed, as
+func.jvp does. Invariant: a tangent is the exact derivative of what was recorded; where recording is off there is none
+to take, so make_dual raises there.
 """
 from __future__ import annotations
 
