@@ -121,7 +121,8 @@ static const struct kind {
   cn_dtype dtype;
 } kinds[] = {
   {"b1", CN_BOOL}, {"u1", CN_U8},  {"i1", CN_I8},  {"i2", CN_I16}, {"i4", CN_I32}, {"i8", CN_I64}, {"u2", CN_U16},
-  {"u4", CN_U32},  {"u8", CN_U64}, {"f2", CN_F16}, {"f4", CN_F32}, {"f8", CN_F64}, {"bfloat16", CN_BF16},
+  {"u4", CN_U32},  {"u8", CN_U64}, {"f2", CN_F16}, {"f4", CN_F32}, {"f8", CN_F64}, {"c8", CN_C64}, {"c16", CN_C128},
+  {"bfloat16", CN_BF16},
 };
 enum { KINDS = sizeof kinds / sizeof *kinds, WRITTEN = KINDS - 1 }; /* NumPy itself has no bfloat16 */
 
@@ -138,7 +139,6 @@ static int read_kind(cn_dtype *dtype, bool *swap, const char *descr, const cni_s
   const char *why = *name == 'O'   ? "arrays of Python objects are never read"
                     : *name == 'V' ? "raw bytes: the file does not say what they are (bfloat16 and float8 look like "
                                      "this; save them as float32, or as safetensors)"
-                    : *name == 'c' ? "complex numbers are not read"
                     : *name == 'S' || *name == 'U' ? "text is not read"
                                                    : "no such type here";
   return cni_source_bad(s, "npy", "type '%.40s': %s", descr, why);
@@ -146,13 +146,14 @@ static int read_kind(cn_dtype *dtype, bool *swap, const char *descr, const cni_s
 
 /* ---- reading ---- */
 
-/* Elements with their bytes swapped; borrowed from the scope. */
+/* Elements with their bytes swapped, of complex ones those of each part; borrowed from the scope. */
 static cn_tensor *swapped(cni_source *s, size_t at, const int64_t *shape, size_t ndim, cn_dtype dtype)
 {
   cn_tensor *t = cn_from_data(s->data + at, shape, ndim, dtype);
   unsigned char *p = t && cn_numel(t) ? cn_data(t) : NULL;
-  size_t size = cn_dtype_size(dtype);
-  for (int64_t i = 0; p && i < cn_numel(t); i++, p += size)
+  int64_t parts = cn_dtype_is_complex(dtype) ? 2 : 1;
+  size_t size = cn_dtype_size(dtype) / (size_t)parts;
+  for (int64_t i = 0; p && i < parts * cn_numel(t); i++, p += size)
     for (size_t k = 0; k < size / 2; k++) {
       unsigned char b = p[k];
       p[k] = p[size - 1 - k];

@@ -39,7 +39,7 @@ static const struct kind {
   {"I32", 32, CN_I32},
   {"U32", 32, CN_U32},
   {"F32", 32, CN_F32},
-  {"C64", 64, CN_DTYPE_NONE},
+  {"C64", 64, CN_C64},
   {"F64", 64, CN_F64},
   {"I64", 64, CN_I64},
   {"U64", 64, CN_U64},

@@ -16,7 +16,8 @@ static const struct storage_class {
 } storage_classes[] = {
   {"FloatStorage", CN_F32}, {"DoubleStorage", CN_F64}, {"HalfStorage", CN_F16},  {"BFloat16Storage", CN_BF16},
   {"LongStorage", CN_I64},  {"IntStorage", CN_I32},    {"ShortStorage", CN_I16}, {"CharStorage", CN_I8},
-  {"ByteStorage", CN_U8},   {"BoolStorage", CN_BOOL},  {"UntypedStorage", CN_U8}, {"_UntypedStorage", CN_U8},
+  {"ByteStorage", CN_U8},   {"BoolStorage", CN_BOOL},  {"ComplexFloatStorage", CN_C64},
+  {"ComplexDoubleStorage", CN_C128},  {"UntypedStorage", CN_U8}, {"_UntypedStorage", CN_U8},
 };
 enum { STORAGE_CLASSES = sizeof storage_classes / sizeof *storage_classes, TYPED = STORAGE_CLASSES - 2 };
 

@@ -71,7 +71,7 @@ static int gather(writing *w, const cn_tree *tree, int depth)
   if (depth > CNI_TORCH_DEEPEST)
     return cn_err_set(CN_ERR_VALUE, "torch: nested deeper than %d levels", CNI_TORCH_DEEPEST);
   cn_tensor *t = cn_tree_as_tensor(tree);
-  if (t && cn_dtype_of(t) > CN_F8E8M0)
+  if (t && cn_dtype_of(t) > CN_F8E8M0 && !cn_dtype_is_complex(cn_dtype_of(t)))
     return cn_err_set(CN_ERR_DTYPE, "torch: PyTorch's files have no %s", cn_dtype_name(cn_dtype_of(t)));
   if (t && chunk_of(w, t) < 0) return cn_err() ? cn_err() : CN_ERR_MEMORY;
   for (size_t i = 0; i < cn_tree_size(tree); i++) {

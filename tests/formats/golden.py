@@ -98,7 +98,6 @@ def safetensors_files():
     bad("backwards.safetensors", header({"x": entry(at=(4, 0))}, four), "not two places")
     bad("huge_offset.safetensors", header({"x": entry(at=(2 ** 64, 2 ** 64 + 4))}, four), "not two places")
     bad("dtype.safetensors", header({"x": entry("F33")}, four), "no such dtype")
-    bad("complex.safetensors", header({"x": entry("C64", [1], [0, 8])}, b"\0" * 8), "no type for C64")
     bad("dims.safetensors", header({"x": entry(shape=[1] * 17)}, four), "more dimensions")
     bad("metadata.safetensors", header({"__metadata__": {"a": 1}}), "dictionary of texts")
     bad("no_shape.safetensors", header({"x": {"dtype": "F32", "data_offsets": [0, 4]}}, four), "shape is missing")
@@ -152,7 +151,6 @@ def numpy_files():
     four = b"\0" * 4
     bad("object.npy", npy(np.array([1, None], object)), "never read")
     bad("bfloat.npy", npy(np.ones(2, ml_dtypes.bfloat16)), "raw bytes")
-    bad("complex.npy", npy(np.ones(2, complex)), "complex")
     bad("text.npy", npy(np.array(["a"])), "text is not read")
     bad("records.npy", npy(np.zeros(2, [("a", "f4")])), "records")
     bad("cut.npy", npy(arrays["float32"])[:-1], "cut short")
@@ -332,7 +330,6 @@ def torch_files():
     good("set.pt", saved({"x": {1, 2}, "none": set()}), {"x": [1, 2], "none": []})
     bad("frozen.pt", saved({"x": frozenset([1])}), "frozenset")
     bad("sparse.pt", saved(torch.eye(2).to_sparse()), "_rebuild_sparse_tensor")
-    bad("complex.pt", saved(torch.ones(2, dtype=torch.complex64)), "ComplexFloatStorage")
     bad("quantised.pt", saved(torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.quint8)), "QUInt8Storage")
     bad("sign.pt", saved(torch.ones(2, dtype=torch.complex64).conj().imag), "sign or conjugate")
     bad("keys.pt", saved({(1, 2): 3}), "keys that are neither")

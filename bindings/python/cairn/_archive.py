@@ -32,7 +32,8 @@ Restore = Callable[[Tensor, str], Tensor]
 
 _CLASSES = {"FloatStorage": _C.float32, "DoubleStorage": _C.float64, "HalfStorage": _C.float16,
             "BFloat16Storage": _C.bfloat16, "LongStorage": _C.int64, "IntStorage": _C.int32,
-            "ShortStorage": _C.int16, "CharStorage": _C.int8, "ByteStorage": _C.uint8, "BoolStorage": _C.bool}
+            "ShortStorage": _C.int16, "CharStorage": _C.int8, "ByteStorage": _C.uint8, "BoolStorage": _C.bool,
+            "ComplexFloatStorage": _C.complex64, "ComplexDoubleStorage": _C.complex128}
 _CLASS_OF = {dtype: name for name, dtype in _CLASSES.items()}
 _DTYPES = {name: value for name, value in vars(_C).items() if isinstance(value, _C.dtype)}
 
