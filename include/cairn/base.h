@@ -69,7 +69,7 @@ typedef struct cn_state cn_state;
 
 /* Element types. CN_DTYPE_NONE asks for the default one. From CN_F8E4M3 on they are for storage and
  * casts only (the first two also for cn_scaled_mm); the four- and two-bit ones take a byte each in memory. Complex
- * numbers are two floats side by side; real ones can be cast to them. */
+ * numbers are two floats side by side, and are computed with by their parts. */
 typedef enum cn_dtype {
   CN_DTYPE_NONE = 0,
   CN_BOOL,
@@ -97,6 +97,7 @@ typedef enum cn_dtype {
   CN_U2,
   CN_C64,
   CN_C128,
+  CN_C32,
   CN_DTYPE_COUNT
 } cn_dtype;
 

@@ -291,12 +291,49 @@
       CN_OPTS(cn_feature_alpha_dropout_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_fft_fft(input, ...) \
   cn_fft_fft_with(input, CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_fft_fft_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_fft_fft2(...) \
+  cn_fft_fft2_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_fft_fft2_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_fft_fftfreq(...) \
+  cn_fft_fftfreq_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_fft_fftfreq_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_fft_fftn(...) \
+  cn_fft_fftn_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_fft_fftn_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_fft_fftshift(...) \
+  cn_fft_fftshift_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_fft_fftshift_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_fft_hfft(input, ...) \
+  cn_fft_hfft_with(input, CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_fft_hfft_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_fft_hfft2(...) \
+  cn_fft_hfft2_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_fft_hfft2_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_fft_hfftn(...) \
+  cn_fft_hfftn_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_fft_hfftn_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_fft_ifft(input, ...) \
   cn_fft_ifft_with(input, CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_fft_ifft_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_fft_ifft2(...) \
+  cn_fft_ifft2_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_fft_ifft2_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_fft_ifftn(...) \
+  cn_fft_ifftn_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_fft_ifftn_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_fft_ifftshift(...) \
+  cn_fft_ifftshift_with(CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_fft_ifftshift_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_fft_ihfft(input, ...) \
+  cn_fft_ihfft_with(input, CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_fft_ihfft_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_fft_ihfft2(...) \
+  cn_fft_ihfft2_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_fft_ihfft2_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_fft_ihfftn(...) \
+  cn_fft_ihfftn_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_fft_ihfftn_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_fft_irfft(input, ...) \
   cn_fft_irfft_with(input, CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_fft_irfft_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_fft_irfft2(...) \
+  cn_fft_irfft2_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_fft_irfft2_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_fft_irfftn(...) \
+  cn_fft_irfftn_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_fft_irfftn_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_fft_rfft(input, ...) \
   cn_fft_rfft_with(input, CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_fft_rfft_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_fft_rfft2(...) \
+  cn_fft_rfft2_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_fft_rfft2_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_fft_rfftfreq(...) \
+  cn_fft_rfftfreq_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_fft_rfftfreq_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_fft_rfftn(...) \
+  cn_fft_rfftn_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_fft_rfftn_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_fill_diagonal(input, ...) \
   cn_fill_diagonal_with(input, CN_HEAD(__VA_ARGS__, ), \
       CN_OPTS(cn_fill_diagonal_opts, CN_TAIL(__VA_ARGS__, )))
@@ -396,6 +433,9 @@
   cn_isclose_with(input, CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_isclose_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_isin(elements, ...) \
   cn_isin_with(elements, CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_isin_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_istft(input, n_fft, hop_length, win_length, ...) \
+  cn_istft_with(input, n_fft, hop_length, win_length, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_istft_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_kaiser_window(...) \
   cn_kaiser_window_with(CN_HEAD(__VA_ARGS__, ), \
       CN_OPTS(cn_kaiser_window_opts, CN_TAIL(__VA_ARGS__, )))
@@ -764,6 +804,9 @@
 #define cn_std_mean(std, mean, ...) \
   cn_std_mean_with(std, mean, CN_HEAD(__VA_ARGS__, ), \
       CN_OPTS(cn_std_mean_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_stft(input, n_fft, hop_length, ...) \
+  cn_stft_with(input, n_fft, hop_length, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_stft_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_sub(input, ...) \
   cn_sub_with(input, CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_sub_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_sub_(input, ...) \

@@ -242,7 +242,7 @@ typedef struct cn_aminmax_opts {
 CN_API int cn_aminmax_with(cn_tensor **min, cn_tensor **max, cn_tensor *input, int64_t dim,
                            const cn_aminmax_opts *opts);
 
-/* The angle of each number in the complex plane: pi below 0, else 0. */
+/* The angle of each number in the complex plane; of real numbers pi below 0, else 0. */
 CN_API cn_tensor *cn_angle(cn_tensor *input);
 
 typedef struct cn_any_opts {
@@ -687,6 +687,17 @@ typedef struct cn_combinations_opts {
 } cn_combinations_opts;
 /* All ways to choose r elements of a vector, a row each, in the order of the vector. */
 CN_API cn_tensor *cn_combinations_with(cn_tensor *input, const cn_combinations_opts *opts);
+
+/* The complex numbers with these real and imaginary parts, broadcast; both are of one type. */
+CN_API cn_tensor *cn_complex(cn_tensor *real, cn_tensor *imag);
+
+/* The conjugate of each number, computed at once; of a real tensor itself. */
+CN_API cn_tensor *cn_conj(cn_tensor *input);
+
+/* The conjugate of each number in memory of its own. */
+CN_API cn_tensor *cn_conj_physical(cn_tensor *input);
+/* The same, written into input, which is returned. */
+CN_API cn_tensor *cn_conj_physical_(cn_tensor *input);
 
 typedef struct cn_constant_pad_nd_opts {
   size_t size;
@@ -1324,10 +1335,80 @@ typedef struct cn_fft_fft_opts {
   int64_t dim; /* int, default -1; CN_ZERO for 0 */
   const char *norm; /* str?, default None */
 } cn_fft_fft_opts;
-/* The discrete Fourier transform along dim of pairs (..., 2), cut or filled up to n points.
- * norm: 'backward' (no scaling), 'ortho' or 'forward' (divided by n).
+/* The discrete Fourier transform along dim, cut or filled up with zeros to n. norm: 'backward'
+ * (no scaling), 'ortho' or 'forward' (divided by n).
  * n may be CN_NONE. */
 CN_API cn_tensor *cn_fft_fft_with(cn_tensor *input, int64_t n, const cn_fft_fft_opts *opts);
+
+typedef struct cn_fft_fft2_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  cn_ints s; /* int[]?, default None */
+  cn_ints dim; /* int[], default [-2,-1] */
+  const char *norm; /* str?, default None */
+} cn_fft_fft2_opts;
+/* fft_fft along two dimensions, cut or filled up with zeros to s. */
+CN_API cn_tensor *cn_fft_fft2_with(cn_tensor *input, const cn_fft_fft2_opts *opts);
+
+typedef struct cn_fft_fftfreq_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  double d; /* float, default 1.0; CN_ZERO for 0 */
+  cn_dtype dtype; /* dtype?, default None */
+  cn_device device; /* device?, default None */
+} cn_fft_fftfreq_opts;
+/* The frequencies of the points of fft_fft, of samples d apart: 0, 1, ..., -2, -1 over n d. */
+CN_API cn_tensor *cn_fft_fftfreq_with(int64_t n, const cn_fft_fftfreq_opts *opts);
+
+typedef struct cn_fft_fftn_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  cn_ints s; /* int[]?, default None */
+  cn_ints dim; /* int[]?, default None */
+  const char *norm; /* str?, default None */
+} cn_fft_fftn_opts;
+/* fft_fft along all dimensions, or those of dim, cut or filled up with zeros to s (-1: as they
+ * are); s alone is of the last ones. */
+CN_API cn_tensor *cn_fft_fftn_with(cn_tensor *input, const cn_fft_fftn_opts *opts);
+
+typedef struct cn_fft_fftshift_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  cn_ints dim; /* int[]?, default None */
+} cn_fft_fftshift_opts;
+/* All dimensions, or those of dim, turned by half, so that frequency 0 is in the middle. */
+CN_API cn_tensor *cn_fft_fftshift_with(cn_tensor *input, const cn_fft_fftshift_opts *opts);
+
+typedef struct cn_fft_hfft_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  int64_t dim; /* int, default -1; CN_ZERO for 0 */
+  const char *norm; /* str?, default None */
+} cn_fft_hfft_opts;
+/* The real Fourier transform of numbers of which dim holds the first half and their conjugates
+ * are the other: n real numbers, 2 (size - 1) by default.
+ * n may be CN_NONE. */
+CN_API cn_tensor *cn_fft_hfft_with(cn_tensor *input, int64_t n, const cn_fft_hfft_opts *opts);
+
+typedef struct cn_fft_hfft2_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  cn_ints s; /* int[]?, default None */
+  cn_ints dim; /* int[], default [-2,-1] */
+  const char *norm; /* str?, default None */
+} cn_fft_hfft2_opts;
+/* fft_fft along the first of two dimensions, fft_hfft along the last. */
+CN_API cn_tensor *cn_fft_hfft2_with(cn_tensor *input, const cn_fft_hfft2_opts *opts);
+
+typedef struct cn_fft_hfftn_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  cn_ints s; /* int[]?, default None */
+  cn_ints dim; /* int[]?, default None */
+  const char *norm; /* str?, default None */
+} cn_fft_hfftn_opts;
+/* fft_hfft along the last of the dimensions, fft_fft along the others. */
+CN_API cn_tensor *cn_fft_hfftn_with(cn_tensor *input, const cn_fft_hfftn_opts *opts);
 
 typedef struct cn_fft_ifft_opts {
   size_t size;
@@ -1339,15 +1420,93 @@ typedef struct cn_fft_ifft_opts {
  * n may be CN_NONE. */
 CN_API cn_tensor *cn_fft_ifft_with(cn_tensor *input, int64_t n, const cn_fft_ifft_opts *opts);
 
+typedef struct cn_fft_ifft2_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  cn_ints s; /* int[]?, default None */
+  cn_ints dim; /* int[], default [-2,-1] */
+  const char *norm; /* str?, default None */
+} cn_fft_ifft2_opts;
+/* The inverse of fft_fft2. */
+CN_API cn_tensor *cn_fft_ifft2_with(cn_tensor *input, const cn_fft_ifft2_opts *opts);
+
+typedef struct cn_fft_ifftn_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  cn_ints s; /* int[]?, default None */
+  cn_ints dim; /* int[]?, default None */
+  const char *norm; /* str?, default None */
+} cn_fft_ifftn_opts;
+/* The inverse of fft_fftn. */
+CN_API cn_tensor *cn_fft_ifftn_with(cn_tensor *input, const cn_fft_ifftn_opts *opts);
+
+typedef struct cn_fft_ifftshift_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  cn_ints dim; /* int[]?, default None */
+} cn_fft_ifftshift_opts;
+/* The inverse of fft_fftshift. */
+CN_API cn_tensor *cn_fft_ifftshift_with(cn_tensor *input, const cn_fft_ifftshift_opts *opts);
+
+typedef struct cn_fft_ihfft_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  int64_t dim; /* int, default -1; CN_ZERO for 0 */
+  const char *norm; /* str?, default None */
+} cn_fft_ihfft_opts;
+/* The inverse of fft_hfft: the first n / 2 + 1 numbers whose transform is this real one.
+ * n may be CN_NONE. */
+CN_API cn_tensor *cn_fft_ihfft_with(cn_tensor *input, int64_t n, const cn_fft_ihfft_opts *opts);
+
+typedef struct cn_fft_ihfft2_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  cn_ints s; /* int[]?, default None */
+  cn_ints dim; /* int[], default [-2,-1] */
+  const char *norm; /* str?, default None */
+} cn_fft_ihfft2_opts;
+/* The inverse of fft_hfft2. */
+CN_API cn_tensor *cn_fft_ihfft2_with(cn_tensor *input, const cn_fft_ihfft2_opts *opts);
+
+typedef struct cn_fft_ihfftn_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  cn_ints s; /* int[]?, default None */
+  cn_ints dim; /* int[]?, default None */
+  const char *norm; /* str?, default None */
+} cn_fft_ihfftn_opts;
+/* The inverse of fft_hfftn. */
+CN_API cn_tensor *cn_fft_ihfftn_with(cn_tensor *input, const cn_fft_ihfftn_opts *opts);
+
 typedef struct cn_fft_irfft_opts {
   size_t size;
   const struct cn_guard *guard;
   int64_t dim; /* int, default -1; CN_ZERO for 0 */
   const char *norm; /* str?, default None */
 } cn_fft_irfft_opts;
-/* The inverse of fft_rfft: pairs (..., 2) to n real numbers, 2 (size - 1) by default.
+/* The inverse of fft_rfft: n real numbers, 2 (size - 1) by default.
  * n may be CN_NONE. */
 CN_API cn_tensor *cn_fft_irfft_with(cn_tensor *input, int64_t n, const cn_fft_irfft_opts *opts);
+
+typedef struct cn_fft_irfft2_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  cn_ints s; /* int[]?, default None */
+  cn_ints dim; /* int[], default [-2,-1] */
+  const char *norm; /* str?, default None */
+} cn_fft_irfft2_opts;
+/* The inverse of fft_rfft2. */
+CN_API cn_tensor *cn_fft_irfft2_with(cn_tensor *input, const cn_fft_irfft2_opts *opts);
+
+typedef struct cn_fft_irfftn_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  cn_ints s; /* int[]?, default None */
+  cn_ints dim; /* int[]?, default None */
+  const char *norm; /* str?, default None */
+} cn_fft_irfftn_opts;
+/* The inverse of fft_rfftn. */
+CN_API cn_tensor *cn_fft_irfftn_with(cn_tensor *input, const cn_fft_irfftn_opts *opts);
 
 typedef struct cn_fft_rfft_opts {
   size_t size;
@@ -1355,10 +1514,40 @@ typedef struct cn_fft_rfft_opts {
   int64_t dim; /* int, default -1; CN_ZERO for 0 */
   const char *norm; /* str?, default None */
 } cn_fft_rfft_opts;
-/* The discrete Fourier transform of real numbers along dim: the first n / 2 + 1 points, as pairs
- * in a new last dim.
+/* The first n / 2 + 1 points of the Fourier transform of real numbers along dim; the others are
+ * their conjugates.
  * n may be CN_NONE. */
 CN_API cn_tensor *cn_fft_rfft_with(cn_tensor *input, int64_t n, const cn_fft_rfft_opts *opts);
+
+typedef struct cn_fft_rfft2_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  cn_ints s; /* int[]?, default None */
+  cn_ints dim; /* int[], default [-2,-1] */
+  const char *norm; /* str?, default None */
+} cn_fft_rfft2_opts;
+/* fft_rfft along the last of two dimensions, fft_fft along the other. */
+CN_API cn_tensor *cn_fft_rfft2_with(cn_tensor *input, const cn_fft_rfft2_opts *opts);
+
+typedef struct cn_fft_rfftfreq_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  double d; /* float, default 1.0; CN_ZERO for 0 */
+  cn_dtype dtype; /* dtype?, default None */
+  cn_device device; /* device?, default None */
+} cn_fft_rfftfreq_opts;
+/* The frequencies of the points of fft_rfft: 0, 1, ..., n / 2 over n d. */
+CN_API cn_tensor *cn_fft_rfftfreq_with(int64_t n, const cn_fft_rfftfreq_opts *opts);
+
+typedef struct cn_fft_rfftn_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  cn_ints s; /* int[]?, default None */
+  cn_ints dim; /* int[]?, default None */
+  const char *norm; /* str?, default None */
+} cn_fft_rfftn_opts;
+/* fft_rfft along the last of the dimensions, fft_fft along the others. */
+CN_API cn_tensor *cn_fft_rfftn_with(cn_tensor *input, const cn_fft_rfftn_opts *opts);
 
 /* input with every element set to value. */
 CN_API cn_tensor *cn_fill(cn_tensor *input, cn_tensor *value);
@@ -1822,6 +2011,9 @@ typedef struct cn_im2col_opts {
 CN_API cn_tensor *cn_im2col_with(cn_tensor *input, const int64_t *kernel_size, size_t nkernel_size,
                                  const cn_im2col_opts *opts);
 
+/* A view of the imaginary parts of a complex tensor. */
+CN_API cn_tensor *cn_imag(cn_tensor *input);
+
 /* input[indices]: one index tensor per dimension, NULL for a whole one. Integer tensors
  * broadcast together, negative ones count from the end; a bool mask takes as many dimensions as
  * it has. The indices' dimensions stand where the first index was when the indices are
@@ -1972,6 +2164,21 @@ CN_API cn_tensor *cn_isposinf(cn_tensor *input);
 /* The same, written into input, which is returned. */
 CN_API cn_tensor *cn_isposinf_(cn_tensor *input);
 
+typedef struct cn_istft_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  cn_tensor *window; /* Tensor?, default None */
+  bool no_center; /* center: bool, default True; set this one for False */
+  bool normalized; /* bool, default False */
+  int64_t onesided; /* bool?, default None; 1 for True, CN_ZERO for False */
+  bool return_complex; /* bool, default False */
+} cn_istft_opts;
+/* The signal whose stft this is, by least squares: frames times the window, added up, over the
+ * sum of squared windows, which must not be zero.
+ * hop_length and win_length and length may be CN_NONE. */
+CN_API cn_tensor *cn_istft_with(cn_tensor *input, int64_t n_fft, int64_t hop_length,
+                                int64_t win_length, int64_t length, const cn_istft_opts *opts);
+
 typedef struct cn_kaiser_window_opts {
   size_t size;
   const struct cn_guard *guard;
@@ -2117,6 +2324,11 @@ typedef struct cn_linalg_diagonal_opts {
 /* A view of the diagonals of matrices: diagonal with the last two dims by default. */
 CN_API cn_tensor *cn_linalg_diagonal_with(cn_tensor *A, const cn_linalg_diagonal_opts *opts);
 
+/* A = V diag(l) V^-1 of a square matrix: complex eigenvalues l in no order, and eigenvectors of
+ * norm 1 as columns of V. The largest element of each is real.
+ * Results that are not wanted may be NULL. */
+CN_API int cn_linalg_eig(cn_tensor **eigenvalues, cn_tensor **eigenvectors, cn_tensor *A);
+
 typedef struct cn_linalg_eigh_opts {
   size_t size;
   const struct cn_guard *guard;
@@ -2127,6 +2339,9 @@ typedef struct cn_linalg_eigh_opts {
  * Results that are not wanted may be NULL. */
 CN_API int cn_linalg_eigh_with(cn_tensor **eigenvalues, cn_tensor **eigenvectors, cn_tensor *A,
                                const cn_linalg_eigh_opts *opts);
+
+/* The eigenvalues of a square matrix, complex and in no order. */
+CN_API cn_tensor *cn_linalg_eigvals(cn_tensor *A);
 
 typedef struct cn_linalg_eigvalsh_opts {
   size_t size;
@@ -3318,6 +3533,9 @@ typedef struct cn_poisson_nll_loss_opts {
 CN_API cn_tensor *cn_poisson_nll_loss_with(cn_tensor *input, cn_tensor *target,
                                            const cn_poisson_nll_loss_opts *opts);
 
+/* The complex numbers with these absolute values and angles in radians. */
+CN_API cn_tensor *cn_polar(cn_tensor *abs, cn_tensor *angle);
+
 /* The n-th derivative of digamma. */
 CN_API cn_tensor *cn_polygamma(int64_t n, cn_tensor *input);
 
@@ -3468,6 +3686,9 @@ CN_API cn_tensor *cn_randperm_with(int64_t n, const cn_randperm_opts *opts);
 /* All elements as a vector; a view where possible. */
 CN_API cn_tensor *cn_ravel(cn_tensor *input);
 
+/* A view of the real parts; of a real tensor itself. */
+CN_API cn_tensor *cn_real(cn_tensor *input);
+
 /* 1 / x. */
 CN_API cn_tensor *cn_reciprocal(cn_tensor *input);
 /* The same, written into input, which is returned. */
@@ -3513,6 +3734,12 @@ CN_API cn_tensor *cn_repeat_interleave_indices(cn_tensor *repeats, int64_t outpu
 
 /* input under another shape: a view where possible, else a copy. One size may be -1. */
 CN_API cn_tensor *cn_reshape(cn_tensor *input, const int64_t *shape, size_t nshape);
+
+/* The tensor itself: conjugates are computed at once. */
+CN_API cn_tensor *cn_resolve_conj(cn_tensor *input);
+
+/* The tensor itself: negatives are computed at once. */
+CN_API cn_tensor *cn_resolve_neg(cn_tensor *input);
 
 typedef struct cn_rms_norm_opts {
   size_t size;
@@ -3738,7 +3965,7 @@ CN_API cn_tensor *cn_selu(cn_tensor *input);
 /* The same, written into input, which is returned. */
 CN_API cn_tensor *cn_selu_(cn_tensor *input);
 
-/* -1, 0 or 1 by the sign of each element: sign, as there are no complex numbers. */
+/* -1, 0 or 1 by the sign of each element; complex numbers divided by their absolute value. */
 CN_API cn_tensor *cn_sgn(cn_tensor *input);
 /* The same, written into input, which is returned. */
 CN_API cn_tensor *cn_sgn_(cn_tensor *input);
@@ -4080,6 +4307,24 @@ typedef struct cn_std_mean_opts {
  * Results that are not wanted may be NULL. */
 CN_API int cn_std_mean_with(cn_tensor **std, cn_tensor **mean, cn_tensor *input,
                             const cn_std_mean_opts *opts);
+
+typedef struct cn_stft_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  cn_tensor *window; /* Tensor?, default None */
+  bool no_center; /* center: bool, default True; set this one for False */
+  const char *pad_mode; /* str, default 'reflect' */
+  bool normalized; /* bool, default False */
+  int64_t onesided; /* bool?, default None; 1 for True, CN_ZERO for False */
+  int64_t return_complex; /* bool?, default None; 1 for True, CN_ZERO for False */
+  int64_t align_to_window; /* bool?, default None; 1 for True, CN_ZERO for False */
+} cn_stft_opts;
+/* Fourier transforms of windows along a signal (L) or (B, L), hop_length (n_fft / 4) apart: (N,
+ * T) or (B, N, T), N = n_fft / 2 + 1 frequencies of a real signal, else n_fft. center puts frame
+ * t around point t * hop_length.
+ * hop_length and win_length may be CN_NONE. */
+CN_API cn_tensor *cn_stft_with(cn_tensor *input, int64_t n_fft, int64_t hop_length,
+                               int64_t win_length, const cn_stft_opts *opts);
 
 typedef struct cn_sub_opts {
   size_t size;
@@ -4433,6 +4678,12 @@ CN_API cn_tensor *cn_vdot(cn_tensor *input, cn_tensor *other);
 /* input under another shape, sharing its memory; one size may be -1. An error where that needs a
  * copy. */
 CN_API cn_tensor *cn_view(cn_tensor *input, const int64_t *size, size_t nsize);
+
+/* A view of pairs in the last dimension as complex numbers. That dimension must be dense. */
+CN_API cn_tensor *cn_view_as_complex(cn_tensor *input);
+
+/* A view of complex numbers as pairs of their real and imaginary parts in a new last dimension. */
+CN_API cn_tensor *cn_view_as_real(cn_tensor *input);
 
 /* view, copied. An error, as there, where the layout does not allow the shape. */
 CN_API cn_tensor *cn_view_copy(cn_tensor *input, const int64_t *size, size_t nsize);

@@ -46,6 +46,7 @@ CN_API cn_tensor *cn_from_taken(void *data, const int64_t *shape, size_t ndim, c
 CN_API cn_tensor *cn_num(double value);
 CN_API cn_tensor *cn_int(int64_t value);
 CN_API cn_tensor *cn_bool(bool value);
+CN_API cn_tensor *cn_complex_num(double real, double imag);
 /* A strong one-dimensional float32 tensor from an array; the shortest way to write data down. */
 CN_API cn_tensor *cn_floats(const float *values, size_t n);
 

@@ -38,8 +38,8 @@ cn_tensor *cn_requires_grad(cn_tensor *t, bool on)
     return t;
   }
   if (n) return t;
-  if (!cni_dtype_is_float(t->d.dtype) || t->d.weak) {
-    cni_fail(CN_ERR_DTYPE, "requires_grad: only floating-point tensors can have gradients, not %s",
+  if (!cni_dtype_is_inexact(t->d.dtype) || t->d.weak) {
+    cni_fail(CN_ERR_DTYPE, "requires_grad: only floating-point and complex tensors can have gradients, not %s",
              cn_dtype_name((cn_dtype)t->d.dtype));
     return NULL;
   }
@@ -59,7 +59,7 @@ int cn_set_data(cn_tensor *t, cn_tensor *other)
   if (!cn_is_leaf(t) || t->view || t->d.weak || other->d.weak)
     return cni_fail(CN_ERR_GRAD, "set_data: only leaves with memory of their own can be given other data");
   bool records = cn_needs_grad(t);
-  if (records && !cn_dtype_is_float((cn_dtype)other->d.dtype))
+  if (records && !cni_dtype_is_inexact(other->d.dtype))
     return cni_fail(CN_ERR_DTYPE, "set_data: %s has no gradients, which the tensor requires",
                     cn_dtype_name((cn_dtype)other->d.dtype));
   if (records && !cn_requires_grad(t, false)) return cn_err();
@@ -133,6 +133,10 @@ static cn_tensor *seed_for(cn_tensor *root, cn_tensor *given)
     return NULL;
   }
   if (!given) {
+    if (cni_dtype_is_complex(root->d.dtype)) {
+      cni_fail(CN_ERR_GRAD, "backward: a gradient must be given for a complex result; only a real one counts as 1");
+      return NULL;
+    }
     if (root->d.numel != 1) {
       char shape[CNI_SHAPE_TEXT];
       cni_fail(CN_ERR_GRAD,

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "autograd.h"
+#include "base/dtype.h"
 
 typedef struct saved_value {
   cni_saved value;
@@ -162,7 +163,7 @@ static int link_results(cni_node *n, const struct cni_context_data *c, cn_tensor
     }
     cn_tensor *t = cni_tensor_alias(out[i]);
     if (!t) return CN_ERR_MEMORY;
-    if (!(c->nondiff >> i & 1) && cn_dtype_is_float((cn_dtype)t->d.dtype))
+    if (!(c->nondiff >> i & 1) && cni_dtype_is_inexact(t->d.dtype))
       cni_node_attach(t, (cni_node *)cni_node_keep(n), (int)i);
     out[i] = cni_scope_add(t);
     if (!out[i]) return CN_ERR_MEMORY;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "autograd.h"
+#include "base/dtype.h"
 #include "ops/table.h"
 #include "tensor/args.h"
 
@@ -291,7 +292,7 @@ cn_tensor *cni_node_unpack(cni_node *n, int k, bool history)
     return NULL;
   }
   cni_node *producer = k < n->nin ? n->edges[k].node : n;
-  if (!history || !producer || !cn_dtype_is_float((cn_dtype)t->d.dtype)) return t;
+  if (!history || !producer || !cni_dtype_is_inexact(t->d.dtype)) return t;
   cn_tensor *linked = cni_scope_add(cni_tensor_alias(t));
   if (!linked) return NULL;
   linked->node = cni_node_keep(producer);

@@ -23,7 +23,8 @@ static int64_t needed_values(const cn_call *c, uint64_t want)
 /* By the type it has in memory: a write in place may have changed it. */
 static bool differentiable(const cn_desc *s)
 {
-  return s->dtype == CN_F32 || s->dtype == CN_F64 || s->dtype == CN_F16 || s->dtype == CN_BF16;
+  return s->dtype == CN_F32 || s->dtype == CN_F64 || s->dtype == CN_F16 || s->dtype == CN_BF16 ||
+         cni_dtype_is_complex(s->dtype);
 }
 
 static cni_node *make_node(const cn_call *c)

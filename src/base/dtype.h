@@ -34,7 +34,13 @@ static inline bool cni_dtype_is_float(int dtype) { return cni_dtype_rows[dtype].
 static inline bool cni_dtype_is_int(int dtype) { return cni_dtype_rows[dtype].category == CNI_CAT_INT; }
 static inline bool cni_dtype_is_complex(int dtype) { return dtype >= CN_C64; }
 /* The type of the two parts of a complex number. */
-static inline int cni_dtype_part(int dtype) { return dtype == CN_C64 ? CN_F32 : CN_F64; }
+static inline int cni_dtype_part(int dtype) { return dtype == CN_C64 ? CN_F32 : dtype == CN_C32 ? CN_F16 : CN_F64; }
+/* The complex type of which a number of this type may be a part, as PyTorch promotes; complex types stay. */
+static inline int cni_dtype_complex(int dtype)
+{
+  return dtype >= CN_C64 ? dtype : dtype == CN_F64 ? CN_C128 : dtype == CN_F16 ? CN_C32 : CN_C64;
+}
+static inline bool cni_dtype_is_inexact(int dtype) { return cni_dtype_rows[dtype].category >= CNI_CAT_FLOAT; }
 static inline bool cni_dtype_is_bool(int dtype) { return dtype == CN_BOOL; }
 static inline bool cni_dtype_computes(int dtype) { return cni_dtype_rows[dtype].computes; }
 /* CN_DTYPE_NONE where the two do not mix (storage-only types). */

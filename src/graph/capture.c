@@ -199,7 +199,7 @@ int cni_capture_read(cni_capture *cap, cn_tensor *t)
 {
   cn_graph *g = cap->g;
   int value = cni_capture_value(cap, t);
-  if (value < 0 || cni_state()->no_grad || !cni_dtype_is_float(t->d.dtype)) return value;
+  if (value < 0 || cni_state()->no_grad || !cni_dtype_is_inexact(t->d.dtype)) return value;
   const cni_gvalue *v = &g->values[value];
   if (v->kind != CNI_VALUE_RESULT || !g->nodes[v->node].quiet || cn_needs_grad(t)) return value;
   cn_value arg = {CN_V_TENSOR, 1, {0}};

@@ -69,7 +69,8 @@ static cn_tensor *fixed_handle(const cni_context *c, const cni_plan *p, const cn
   if (g->values[i].kind != CNI_VALUE_RESULT) return cni_tensor_keep(q->handle);
   if (q->root != (int)i) { /* a view, or a state that is written in place */
     const cn_tensor *root = c->now[q->root];
-    return cni_tensor_over(cni_storage_keep(root->storage), root->offset + q->base, d->dtype, d->ndim, d->shape,
+    return cni_tensor_over(cni_storage_keep(root->storage),
+                           cni_view_at(root->offset, root->d.dtype, d->dtype, q->base), d->dtype, d->ndim, d->shape,
                            d->strides);
   }
   bool inside = d->device == p->device; /* the few values elsewhere have memory of their own */

@@ -141,7 +141,7 @@ static int type_results(cni_types *t, const cni_gnode *n, const cn_spec *spec, c
     if (s->view_of >= 0) {
       const cni_gtype *of = &t->v[n->in[s->view_of]];
       type->root = of->root;
-      type->base = of->base + s->offset;
+      type->base = cni_view_at(of->base, of->handle->d.dtype, s->dtype, s->offset);
     }
     type->handle = layout(device, s->dtype, s->ndim, s->shape, s->strides);
     if (!type->handle) return CN_ERR_MEMORY;

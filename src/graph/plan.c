@@ -167,7 +167,7 @@ static int infer_node(cni_plan *p, const cn_graph *g, size_t node)
       const cni_planned *of = &p->values[n->in[s->view_of]];
       p->by_offset |= cni_dtype_size(s->dtype) != cni_dtype_size(of->handle->d.dtype);
       q->root = of->root;
-      q->base = of->base + s->offset;
+      q->base = cni_view_at(of->base, of->handle->d.dtype, s->dtype, s->offset);
     } else q->size = size ? size : 1;
   }
   return CN_OK;
@@ -199,7 +199,7 @@ static void alias_copies(cni_plan *p, const cn_graph *g)
       const cni_planned *of = &p->values[n->in[s[r].view_of]];
       cni_planned *q = &p->values[n->out[r]];
       q->root = of->root;
-      q->base = of->base + s[r].offset;
+      q->base = cni_view_at(of->base, of->handle->d.dtype, s[r].dtype, s[r].offset);
       q->size = 0;
     }
   }

@@ -72,8 +72,8 @@ static int make_view(running *r, const cni_gnode *n, const cn_spec *s)
   for (int k = 0; k < n->nout; k++, s++) {
     if (r->now[n->out[k]]) continue;
     const cn_tensor *of = r->now[n->in[s->view_of]];
-    cn_tensor *t = cni_tensor_over(cni_storage_keep(of->storage), of->offset + s->offset, s->dtype, s->ndim, s->shape,
-                                   s->strides);
+    int64_t at = cni_view_at(of->offset, of->d.dtype, s->dtype, s->offset);
+    cn_tensor *t = cni_tensor_over(cni_storage_keep(of->storage), at, s->dtype, s->ndim, s->shape, s->strides);
     if (!t) return CN_ERR_MEMORY;
     r->now[n->out[k]] = t;
   }

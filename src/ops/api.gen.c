@@ -16,6 +16,7 @@
 
 const char *const cni_op_names[] = {
     "abs",
+    "abs_complex",
     "absolute_difference",
     "acos",
     "acosh",
@@ -135,6 +136,10 @@ const char *const cni_op_names[] = {
     "col2im",
     "column_stack",
     "combinations",
+    "complex",
+    "conj",
+    "conj_complex",
+    "conj_physical",
     "constant_pad_nd",
     "contiguous",
     "contiguous_copy",
@@ -227,10 +232,28 @@ const char *const cni_op_names[] = {
     "fft_c2c",
     "fft_c2r",
     "fft_fft",
+    "fft_fft2",
+    "fft_fftfreq",
+    "fft_fftn",
+    "fft_fftshift",
+    "fft_hfft",
+    "fft_hfft2",
+    "fft_hfftn",
     "fft_ifft",
+    "fft_ifft2",
+    "fft_ifftn",
+    "fft_ifftshift",
+    "fft_ihfft",
+    "fft_ihfft2",
+    "fft_ihfftn",
     "fft_irfft",
+    "fft_irfft2",
+    "fft_irfftn",
     "fft_r2c",
     "fft_rfft",
+    "fft_rfft2",
+    "fft_rfftfreq",
+    "fft_rfftn",
     "fill",
     "fill_diagonal",
     "flatten",
@@ -302,6 +325,7 @@ const char *const cni_op_names[] = {
     "igamma",
     "igammac",
     "im2col",
+    "imag",
     "index",
     "index_add",
     "index_copy",
@@ -323,6 +347,7 @@ const char *const cni_op_names[] = {
     "isnan",
     "isneginf",
     "isposinf",
+    "istft",
     "kaiser_window",
     "kl_div",
     "kl_terms",
@@ -344,7 +369,9 @@ const char *const cni_op_names[] = {
     "linalg_cross",
     "linalg_det",
     "linalg_diagonal",
+    "linalg_eig",
     "linalg_eigh",
+    "linalg_eigvals",
     "linalg_eigvalsh",
     "linalg_householder_product",
     "linalg_inv",
@@ -460,6 +487,7 @@ const char *const cni_op_names[] = {
     "mse_loss",
     "msort",
     "mul",
+    "mul_complex",
     "multi_head_attention",
     "multi_margin_loss",
     "multilabel_margin_loss",
@@ -514,6 +542,7 @@ const char *const cni_op_names[] = {
     "poisson",
     "poisson_nll_loss",
     "poisson_terms",
+    "polar",
     "polygamma",
     "positive",
     "pow",
@@ -536,6 +565,7 @@ const char *const cni_op_names[] = {
     "randperm",
     "ranking_terms",
     "ravel",
+    "real",
     "reciprocal",
     "recurrent_sequence",
     "recurrent_sequence_grad",
@@ -552,6 +582,8 @@ const char *const cni_op_names[] = {
     "resample_backward",
     "reserve_draws",
     "reshape",
+    "resolve_conj",
+    "resolve_neg",
     "rms_norm",
     "rmsprop_centered_momentum_update",
     "rmsprop_centered_update",
@@ -659,6 +691,7 @@ const char *const cni_op_names[] = {
     "stack",
     "std",
     "std_mean",
+    "stft",
     "string_format",
     "string_parse",
     "sub",
@@ -710,6 +743,8 @@ const char *const cni_op_names[] = {
     "var_mean",
     "vdot",
     "view",
+    "view_as_complex",
+    "view_as_real",
     "view_copy",
     "view_dtype",
     "vsplit",
@@ -727,6 +762,7 @@ const char *const cni_op_names[] = {
 
 const char *const cni_op_docs[] = {
     "Absolute value. The gradient at 0 is 0.",
+    "Absolute values of complex numbers with these parts. The gradient at 0 is 0.",
     "|input - target|: the terms of l1_loss.",
     "Inverse cosine.",
     "Inverse hyperbolic cosine.",
@@ -782,7 +818,7 @@ const char *const cni_op_docs[] = {
     "Smallest and largest element of all, or along a dimension; NaN wins. Ties share the "
     "gradient.",
     "A step of Adam that divides by the largest second moment so far.",
-    "The angle of each number in the complex plane: pi below 0, else 0.",
+    "The angle of each number in the complex plane; of real numbers pi below 0, else 0.",
     "True where some element along the dimensions is non-zero. An empty list reduces nothing.",
     "start, start + step, ... up to but without end.",
     "First index of the largest element along a dimension, or in the whole tensor laid flat; NaN "
@@ -900,6 +936,10 @@ const char *const cni_op_docs[] = {
     "W) or (C, H, W).",
     "Tensors side by side along dimension 1; vectors and numbers are columns.",
     "All ways to choose r elements of a vector, a row each, in the order of the vector.",
+    "The complex numbers with these real and imaginary parts, broadcast; both are of one type.",
+    "The conjugate of each number, computed at once; of a real tensor itself.",
+    "The conjugates of complex numbers: what conj and conj_physical are.",
+    "The conjugate of each number in memory of its own.",
     "input with a border of value: pad holds pairs of sizes before and after, of the last "
     "dimension first. Negative sizes cut off.",
     "input itself when it is row-major, else a row-major copy.",
@@ -1051,14 +1091,34 @@ const char *const cni_op_docs[] = {
     "divides by the root of n, 2 by n.",
     "Lines of n real numbers from the first n / 2 + 1 points of their transform, pairs (..., n / "
     "2 + 1, 2); the imaginary parts of points that are their own mirror images count for nothing.",
-    "The discrete Fourier transform along dim of pairs (..., 2), cut or filled up to n points. "
-    "norm: 'backward' (no scaling), 'ortho' or 'forward' (divided by n).",
+    "The discrete Fourier transform along dim, cut or filled up with zeros to n. norm: 'backward'"
+    " (no scaling), 'ortho' or 'forward' (divided by n).",
+    "fft_fft along two dimensions, cut or filled up with zeros to s.",
+    "The frequencies of the points of fft_fft, of samples d apart: 0, 1, ..., -2, -1 over n d.",
+    "fft_fft along all dimensions, or those of dim, cut or filled up with zeros to s (-1: as they"
+    " are); s alone is of the last ones.",
+    "All dimensions, or those of dim, turned by half, so that frequency 0 is in the middle.",
+    "The real Fourier transform of numbers of which dim holds the first half and their conjugates"
+    " are the other: n real numbers, 2 (size - 1) by default.",
+    "fft_fft along the first of two dimensions, fft_hfft along the last.",
+    "fft_hfft along the last of the dimensions, fft_fft along the others.",
     "The inverse of fft_fft: 'backward' divides by n, 'forward' does not.",
-    "The inverse of fft_rfft: pairs (..., 2) to n real numbers, 2 (size - 1) by default.",
+    "The inverse of fft_fft2.",
+    "The inverse of fft_fftn.",
+    "The inverse of fft_fftshift.",
+    "The inverse of fft_hfft: the first n / 2 + 1 numbers whose transform is this real one.",
+    "The inverse of fft_hfft2.",
+    "The inverse of fft_hfftn.",
+    "The inverse of fft_rfft: n real numbers, 2 (size - 1) by default.",
+    "The inverse of fft_rfft2.",
+    "The inverse of fft_rfftn.",
     "The first n / 2 + 1 points of the transform of lines of real numbers (..., n), as pairs; "
     "scaling as in fft_c2c.",
-    "The discrete Fourier transform of real numbers along dim: the first n / 2 + 1 points, as "
-    "pairs in a new last dim.",
+    "The first n / 2 + 1 points of the Fourier transform of real numbers along dim; the others "
+    "are their conjugates.",
+    "fft_rfft along the last of two dimensions, fft_fft along the other.",
+    "The frequencies of the points of fft_rfft: 0, 1, ..., n / 2 over n d.",
+    "fft_rfft along the last of the dimensions, fft_fft along the others.",
     "input with every element set to value.",
     "input with a number on its main diagonal; with wrap, of a tall matrix, on those of the "
     "squares below too.",
@@ -1158,6 +1218,7 @@ const char *const cni_op_docs[] = {
     "The windows of images as columns (torch.nn.functional.unfold). input: (N, C, H, W) or (C, H,"
     " W), result: (N, C * kH * kW, L) or (C * kH * kW, L) for L windows, row by row; what lies in"
     " the padding is zero.",
+    "A view of the imaginary parts of a complex tensor.",
     "input[indices]: one index tensor per dimension, NULL for a whole one. Integer tensors "
     "broadcast together, negative ones count from the end; a bool mask takes as many dimensions "
     "as it has. The indices' dimensions stand where the first index was when the indices are "
@@ -1195,6 +1256,8 @@ const char *const cni_op_docs[] = {
     "True where x is NaN.",
     "True where x is -infinity.",
     "True where x is +infinity.",
+    "The signal whose stft this is, by least squares: frames times the window, added up, over the"
+    " sum of squared windows, which must not be zero.",
     "Kaiser window of shape beta, made of the Bessel function i0.",
     "target (log target - input) for log-probabilities input, or exp(target) (target - input) "
     "with log_target. 'batchmean' divides the sum by the first size.",
@@ -1222,8 +1285,11 @@ const char *const cni_op_docs[] = {
     "Determinant of a square matrix or of each of a batch. The gradient of a singular one is "
     "nearly exact.",
     "A view of the diagonals of matrices: diagonal with the last two dims by default.",
+    "A = V diag(l) V^-1 of a square matrix: complex eigenvalues l in no order, and eigenvectors "
+    "of norm 1 as columns of V. The largest element of each is real.",
     "A = Q diag(l) Q^T of a symmetric matrix, of which only the triangle UPLO is read: rising "
     "eigenvalues l, eigenvectors as columns of Q. The largest element of each is positive.",
+    "The eigenvalues of a square matrix, complex and in no order.",
     "The eigenvalues of a symmetric matrix, rising; only the triangle UPLO is read.",
     "The first n columns of the product of reflections I - tau v v^T: v are the columns of input "
     "(*, m, n) below the diagonal, with 1 on it; tau is (*, k), k <= n <= m.",
@@ -1407,6 +1473,7 @@ const char *const cni_op_docs[] = {
     "Squared differences, averaged ('mean'), added up ('sum') or as they are ('none').",
     "Elements in order along the first dimension.",
     "Product of two tensors, broadcast.",
+    "Products of complex numbers, with conj of input and the conjugate of other.",
     "Attention with several heads between inputs (length, batch, width) or (length, width): "
     "projected by in_proj_weight (one matrix (3 E, E), or three) and at last by out_proj_weight. "
     "Bool masks are true where a key is shut out, others are added. weights says whether the "
@@ -1491,6 +1558,7 @@ const char *const cni_op_docs[] = {
     "exp(input) - target input, or input - target log(input + eps) without log_input; full adds "
     "Stirling's approximation of log(target!) for targets above 1.",
     "The terms of poisson_nll_loss.",
+    "The complex numbers with these absolute values and angles in radians.",
     "The n-th derivative of digamma.",
     "input itself; not for bool.",
     "input to the power of exponent, broadcast.",
@@ -1520,6 +1588,7 @@ const char *const cni_op_docs[] = {
     "The integers 0 to n - 1 in random order.",
     "The terms of margin_ranking_loss.",
     "All elements as a vector; a view where possible.",
+    "A view of the real parts; of a real tensor itself.",
     "1 / x.",
     "One direction of one layer of a recurrent network (mode lstm, gru, tanh or relu) over all "
     "steps. input: (T, B, n); w_ih: (gates H, n), w_hh: (gates H, H), b_ih and b_hh: (gates H); "
@@ -1548,6 +1617,8 @@ const char *const cni_op_docs[] = {
     "Where the numbers of native_dropout of a tensor of this size begin, which dropped_ones draws"
     " later: the key and the first counter, two int64.",
     "input under another shape: a view where possible, else a copy. One size may be -1.",
+    "The tensor itself: conjugates are computed at once.",
+    "The tensor itself: negatives are computed at once.",
     "x / sqrt(mean(x^2) + eps) over the last dimensions, then * weight. eps None: the type's own "
     "epsilon (float32's for smaller types).",
     "A step of centred RMSprop with momentum; weight is 1 - alpha.",
@@ -1609,7 +1680,7 @@ const char *const cni_op_docs[] = {
     "A copy of input whose index of dimension dim is src.",
     "elu with the alpha and scale that keep mean 0 and variance 1.",
     "A step of SGD with momentum; blend is 1 - dampening.",
-    "-1, 0 or 1 by the sign of each element: sign, as there are no complex numbers.",
+    "-1, 0 or 1 by the sign of each element; complex numbers divided by their absolute value.",
     "The input, split over the devices of the mesh that it is on: \"data, *, model\" names for "
     "each dim the axes (with + between several) that split it, * for none. On a device that is no"
     " mesh, a copy.",
@@ -1689,6 +1760,9 @@ const char *const cni_op_docs[] = {
     "Tensors of one shape along a new dimension before dim.",
     "Square root of the variance. Where it is 0 its gradient is taken as 0.",
     "Standard deviation and mean.",
+    "Fourier transforms of windows along a signal (L) or (B, L), hop_length (n_fft / 4) apart: "
+    "(N, T) or (B, N, T), N = n_fft / 2 + 1 frequencies of a real signal, else n_fft. center puts"
+    " frame t around point t * hop_length.",
     "Numbers as strings: their bytes one after another, and how many each has.",
     "The numbers that strings say; what is none is an error.",
     "input - alpha * other, broadcast.",
@@ -1759,6 +1833,9 @@ const char *const cni_op_docs[] = {
     "Sum of the products of the elements of two vectors.",
     "input under another shape, sharing its memory; one size may be -1. An error where that needs"
     " a copy.",
+    "A view of pairs in the last dimension as complex numbers. That dimension must be dense.",
+    "A view of complex numbers as pairs of their real and imaginary parts in a new last "
+    "dimension.",
     "view, copied. An error, as there, where the layout does not allow the shape.",
     "The same memory read as another type. Elements of another size make the last dimension, "
     "which must be dense, longer or shorter. No gradient flows.",
@@ -1788,6 +1865,12 @@ cn_tensor *cn_abs_(cn_tensor *input)
 {
   cn_value args[] = {cn_v_tensor(input)};
   return cni_apply1(CNI_OP_abs, args, 1, input);
+}
+
+cn_tensor *cn_abs_complex(cn_tensor *real, cn_tensor *imag)
+{
+  cn_value args[] = {cn_v_tensor(real), cn_v_tensor(imag)};
+  return cni_apply1(CNI_OP_abs_complex, args, 2, NULL);
 }
 
 cn_tensor *cn_absolute_difference(cn_tensor *input, cn_tensor *target)
@@ -3529,6 +3612,36 @@ cn_tensor *cn_combinations_with(cn_tensor *input, const cn_combinations_opts *op
   return cni_apply1(CNI_OP_combinations, args, 3, NULL);
 }
 
+cn_tensor *cn_complex(cn_tensor *real, cn_tensor *imag)
+{
+  cn_value args[] = {cn_v_tensor(real), cn_v_tensor(imag)};
+  return cni_apply1(CNI_OP_complex, args, 2, NULL);
+}
+
+cn_tensor *cn_conj(cn_tensor *input)
+{
+  cn_value args[] = {cn_v_tensor(input)};
+  return cni_apply1(CNI_OP_conj, args, 1, NULL);
+}
+
+cn_tensor *cn_conj_complex(cn_tensor *input)
+{
+  cn_value args[] = {cn_v_tensor(input)};
+  return cni_apply1(CNI_OP_conj_complex, args, 1, NULL);
+}
+
+cn_tensor *cn_conj_physical(cn_tensor *input)
+{
+  cn_value args[] = {cn_v_tensor(input)};
+  return cni_apply1(CNI_OP_conj_physical, args, 1, NULL);
+}
+
+cn_tensor *cn_conj_physical_(cn_tensor *input)
+{
+  cn_value args[] = {cn_v_tensor(input)};
+  return cni_apply1(CNI_OP_conj_physical, args, 1, input);
+}
+
 cn_tensor *cn_constant_pad_nd_with(cn_tensor *input, const int64_t *pad, size_t npad,
                                    const cn_constant_pad_nd_opts *opts)
 {
@@ -4726,6 +4839,91 @@ cn_tensor *cn_fft_fft_with(cn_tensor *input, int64_t n, const cn_fft_fft_opts *o
   return cni_apply1(CNI_OP_fft_fft, args, 4, NULL);
 }
 
+cn_tensor *cn_fft_fft2_with(cn_tensor *input, const cn_fft_fft2_opts *opts)
+{
+  static const int64_t dim_default[] = {-2, -1};
+  cn_fft_fft2_opts room;
+  const cn_fft_fft2_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "fft_fft2");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_opt_ints(o->s, NULL, 0),
+                     cn_opt_ints(o->dim, dim_default, 2), cn_v_str(o->norm)};
+  return cni_apply1(CNI_OP_fft_fft2, args, 4, NULL);
+}
+
+cn_tensor *cn_fft_fftfreq_with(int64_t n, const cn_fft_fftfreq_opts *opts)
+{
+  cn_fft_fftfreq_opts room;
+  const cn_fft_fftfreq_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "fft_fftfreq");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_int(n), cn_v_float(cn_opt_float(o->d, 1.0)), cn_opt_code(o->dtype),
+                     cn_opt_code(o->device)};
+  return cni_apply1(CNI_OP_fft_fftfreq, args, 4, NULL);
+}
+
+cn_tensor *cn_fft_fftn_with(cn_tensor *input, const cn_fft_fftn_opts *opts)
+{
+  cn_fft_fftn_opts room;
+  const cn_fft_fftn_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "fft_fftn");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_opt_ints(o->s, NULL, 0), cn_opt_ints(o->dim, NULL, 0),
+                     cn_v_str(o->norm)};
+  return cni_apply1(CNI_OP_fft_fftn, args, 4, NULL);
+}
+
+cn_tensor *cn_fft_fftshift_with(cn_tensor *input, const cn_fft_fftshift_opts *opts)
+{
+  cn_fft_fftshift_opts room;
+  const cn_fft_fftshift_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "fft_fftshift");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_opt_ints(o->dim, NULL, 0)};
+  return cni_apply1(CNI_OP_fft_fftshift, args, 2, NULL);
+}
+
+cn_tensor *cn_fft_hfft_with(cn_tensor *input, int64_t n, const cn_fft_hfft_opts *opts)
+{
+  cn_fft_hfft_opts room;
+  const cn_fft_hfft_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "fft_hfft");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_arg_int(n), cn_v_int(cn_opt_int(o->dim, -1)),
+                     cn_v_str(o->norm)};
+  return cni_apply1(CNI_OP_fft_hfft, args, 4, NULL);
+}
+
+cn_tensor *cn_fft_hfft2_with(cn_tensor *input, const cn_fft_hfft2_opts *opts)
+{
+  static const int64_t dim_default[] = {-2, -1};
+  cn_fft_hfft2_opts room;
+  const cn_fft_hfft2_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "fft_hfft2");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_opt_ints(o->s, NULL, 0),
+                     cn_opt_ints(o->dim, dim_default, 2), cn_v_str(o->norm)};
+  return cni_apply1(CNI_OP_fft_hfft2, args, 4, NULL);
+}
+
+cn_tensor *cn_fft_hfftn_with(cn_tensor *input, const cn_fft_hfftn_opts *opts)
+{
+  cn_fft_hfftn_opts room;
+  const cn_fft_hfftn_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "fft_hfftn");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_opt_ints(o->s, NULL, 0), cn_opt_ints(o->dim, NULL, 0),
+                     cn_v_str(o->norm)};
+  return cni_apply1(CNI_OP_fft_hfftn, args, 4, NULL);
+}
+
 cn_tensor *cn_fft_ifft_with(cn_tensor *input, int64_t n, const cn_fft_ifft_opts *opts)
 {
   cn_fft_ifft_opts room;
@@ -4738,6 +4936,79 @@ cn_tensor *cn_fft_ifft_with(cn_tensor *input, int64_t n, const cn_fft_ifft_opts 
   return cni_apply1(CNI_OP_fft_ifft, args, 4, NULL);
 }
 
+cn_tensor *cn_fft_ifft2_with(cn_tensor *input, const cn_fft_ifft2_opts *opts)
+{
+  static const int64_t dim_default[] = {-2, -1};
+  cn_fft_ifft2_opts room;
+  const cn_fft_ifft2_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "fft_ifft2");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_opt_ints(o->s, NULL, 0),
+                     cn_opt_ints(o->dim, dim_default, 2), cn_v_str(o->norm)};
+  return cni_apply1(CNI_OP_fft_ifft2, args, 4, NULL);
+}
+
+cn_tensor *cn_fft_ifftn_with(cn_tensor *input, const cn_fft_ifftn_opts *opts)
+{
+  cn_fft_ifftn_opts room;
+  const cn_fft_ifftn_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "fft_ifftn");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_opt_ints(o->s, NULL, 0), cn_opt_ints(o->dim, NULL, 0),
+                     cn_v_str(o->norm)};
+  return cni_apply1(CNI_OP_fft_ifftn, args, 4, NULL);
+}
+
+cn_tensor *cn_fft_ifftshift_with(cn_tensor *input, const cn_fft_ifftshift_opts *opts)
+{
+  cn_fft_ifftshift_opts room;
+  const cn_fft_ifftshift_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "fft_ifftshift");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_opt_ints(o->dim, NULL, 0)};
+  return cni_apply1(CNI_OP_fft_ifftshift, args, 2, NULL);
+}
+
+cn_tensor *cn_fft_ihfft_with(cn_tensor *input, int64_t n, const cn_fft_ihfft_opts *opts)
+{
+  cn_fft_ihfft_opts room;
+  const cn_fft_ihfft_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "fft_ihfft");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_arg_int(n), cn_v_int(cn_opt_int(o->dim, -1)),
+                     cn_v_str(o->norm)};
+  return cni_apply1(CNI_OP_fft_ihfft, args, 4, NULL);
+}
+
+cn_tensor *cn_fft_ihfft2_with(cn_tensor *input, const cn_fft_ihfft2_opts *opts)
+{
+  static const int64_t dim_default[] = {-2, -1};
+  cn_fft_ihfft2_opts room;
+  const cn_fft_ihfft2_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "fft_ihfft2");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_opt_ints(o->s, NULL, 0),
+                     cn_opt_ints(o->dim, dim_default, 2), cn_v_str(o->norm)};
+  return cni_apply1(CNI_OP_fft_ihfft2, args, 4, NULL);
+}
+
+cn_tensor *cn_fft_ihfftn_with(cn_tensor *input, const cn_fft_ihfftn_opts *opts)
+{
+  cn_fft_ihfftn_opts room;
+  const cn_fft_ihfftn_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "fft_ihfftn");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_opt_ints(o->s, NULL, 0), cn_opt_ints(o->dim, NULL, 0),
+                     cn_v_str(o->norm)};
+  return cni_apply1(CNI_OP_fft_ihfftn, args, 4, NULL);
+}
+
 cn_tensor *cn_fft_irfft_with(cn_tensor *input, int64_t n, const cn_fft_irfft_opts *opts)
 {
   cn_fft_irfft_opts room;
@@ -4748,6 +5019,31 @@ cn_tensor *cn_fft_irfft_with(cn_tensor *input, int64_t n, const cn_fft_irfft_opt
   cn_value args[] = {cn_v_tensor(input), cn_arg_int(n), cn_v_int(cn_opt_int(o->dim, -1)),
                      cn_v_str(o->norm)};
   return cni_apply1(CNI_OP_fft_irfft, args, 4, NULL);
+}
+
+cn_tensor *cn_fft_irfft2_with(cn_tensor *input, const cn_fft_irfft2_opts *opts)
+{
+  static const int64_t dim_default[] = {-2, -1};
+  cn_fft_irfft2_opts room;
+  const cn_fft_irfft2_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "fft_irfft2");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_opt_ints(o->s, NULL, 0),
+                     cn_opt_ints(o->dim, dim_default, 2), cn_v_str(o->norm)};
+  return cni_apply1(CNI_OP_fft_irfft2, args, 4, NULL);
+}
+
+cn_tensor *cn_fft_irfftn_with(cn_tensor *input, const cn_fft_irfftn_opts *opts)
+{
+  cn_fft_irfftn_opts room;
+  const cn_fft_irfftn_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "fft_irfftn");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_opt_ints(o->s, NULL, 0), cn_opt_ints(o->dim, NULL, 0),
+                     cn_v_str(o->norm)};
+  return cni_apply1(CNI_OP_fft_irfftn, args, 4, NULL);
 }
 
 cn_tensor *cn_fft_r2c(cn_tensor *input, int64_t scaling)
@@ -4766,6 +5062,43 @@ cn_tensor *cn_fft_rfft_with(cn_tensor *input, int64_t n, const cn_fft_rfft_opts 
   cn_value args[] = {cn_v_tensor(input), cn_arg_int(n), cn_v_int(cn_opt_int(o->dim, -1)),
                      cn_v_str(o->norm)};
   return cni_apply1(CNI_OP_fft_rfft, args, 4, NULL);
+}
+
+cn_tensor *cn_fft_rfft2_with(cn_tensor *input, const cn_fft_rfft2_opts *opts)
+{
+  static const int64_t dim_default[] = {-2, -1};
+  cn_fft_rfft2_opts room;
+  const cn_fft_rfft2_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "fft_rfft2");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_opt_ints(o->s, NULL, 0),
+                     cn_opt_ints(o->dim, dim_default, 2), cn_v_str(o->norm)};
+  return cni_apply1(CNI_OP_fft_rfft2, args, 4, NULL);
+}
+
+cn_tensor *cn_fft_rfftfreq_with(int64_t n, const cn_fft_rfftfreq_opts *opts)
+{
+  cn_fft_rfftfreq_opts room;
+  const cn_fft_rfftfreq_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "fft_rfftfreq");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_int(n), cn_v_float(cn_opt_float(o->d, 1.0)), cn_opt_code(o->dtype),
+                     cn_opt_code(o->device)};
+  return cni_apply1(CNI_OP_fft_rfftfreq, args, 4, NULL);
+}
+
+cn_tensor *cn_fft_rfftn_with(cn_tensor *input, const cn_fft_rfftn_opts *opts)
+{
+  cn_fft_rfftn_opts room;
+  const cn_fft_rfftn_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "fft_rfftn");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_opt_ints(o->s, NULL, 0), cn_opt_ints(o->dim, NULL, 0),
+                     cn_v_str(o->norm)};
+  return cni_apply1(CNI_OP_fft_rfftn, args, 4, NULL);
 }
 
 cn_tensor *cn_fill(cn_tensor *input, cn_tensor *value)
@@ -5596,6 +5929,12 @@ cn_tensor *cn_im2col_with(cn_tensor *input, const int64_t *kernel_size, size_t n
   return cni_apply1(CNI_OP_im2col, args, 5, NULL);
 }
 
+cn_tensor *cn_imag(cn_tensor *input)
+{
+  cn_value args[] = {cn_v_tensor(input)};
+  return cni_apply1(CNI_OP_imag, args, 1, NULL);
+}
+
 cn_tensor *cn_index(cn_tensor *input, cn_tensor *const *indices, size_t nindices)
 {
   cn_value args[] = {cn_v_tensor(input), cn_v_tensors(indices, nindices)};
@@ -5857,6 +6196,21 @@ cn_tensor *cn_isposinf_(cn_tensor *input)
   return cni_apply1(CNI_OP_isposinf, args, 1, input);
 }
 
+cn_tensor *cn_istft_with(cn_tensor *input, int64_t n_fft, int64_t hop_length, int64_t win_length,
+                         int64_t length, const cn_istft_opts *opts)
+{
+  cn_istft_opts room;
+  const cn_istft_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "istft");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_int(n_fft), cn_arg_int(hop_length),
+                     cn_arg_int(win_length), cn_v_tensor(o->window), cn_v_bool(!o->no_center),
+                     cn_v_bool(o->normalized), cn_opt_bool(o->onesided, cn_v_none()),
+                     cn_arg_int(length), cn_v_bool(o->return_complex)};
+  return cni_apply1(CNI_OP_istft, args, 10, NULL);
+}
+
 cn_tensor *cn_kaiser_window_with(int64_t window_length, const cn_kaiser_window_opts *opts)
 {
   cn_kaiser_window_opts room;
@@ -6107,6 +6461,16 @@ cn_tensor *cn_linalg_diagonal_with(cn_tensor *A, const cn_linalg_diagonal_opts *
   return cni_apply1(CNI_OP_linalg_diagonal, args, 4, NULL);
 }
 
+int cn_linalg_eig(cn_tensor **eigenvalues, cn_tensor **eigenvectors, cn_tensor *A)
+{
+  cn_tensor *results[2] = {NULL};
+  cn_value args[] = {cn_v_tensor(A)};
+  int status = cni_applyn(CNI_OP_linalg_eig, args, 1, results, 2);
+  if (eigenvalues) *eigenvalues = results[0];
+  if (eigenvectors) *eigenvectors = results[1];
+  return status;
+}
+
 int cn_linalg_eigh_with(cn_tensor **eigenvalues, cn_tensor **eigenvectors, cn_tensor *A,
                         const cn_linalg_eigh_opts *opts)
 {
@@ -6125,6 +6489,12 @@ int cn_linalg_eigh_with(cn_tensor **eigenvalues, cn_tensor **eigenvectors, cn_te
   if (eigenvalues) *eigenvalues = results[0];
   if (eigenvectors) *eigenvectors = results[1];
   return status;
+}
+
+cn_tensor *cn_linalg_eigvals(cn_tensor *A)
+{
+  cn_value args[] = {cn_v_tensor(A)};
+  return cni_apply1(CNI_OP_linalg_eigvals, args, 1, NULL);
 }
 
 cn_tensor *cn_linalg_eigvalsh_with(cn_tensor *A, const cn_linalg_eigvalsh_opts *opts)
@@ -7618,6 +7988,12 @@ cn_tensor *cn_mul_(cn_tensor *input, cn_tensor *other)
   return cni_apply1(CNI_OP_mul, args, 2, input);
 }
 
+cn_tensor *cn_mul_complex(cn_tensor *input, cn_tensor *other, bool conj)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(other), cn_v_bool(conj)};
+  return cni_apply1(CNI_OP_mul_complex, args, 3, NULL);
+}
+
 int cn_multi_head_attention_with(cn_tensor **output, cn_tensor **attn_weights, cn_tensor *query,
                                  cn_tensor *key, cn_tensor *value, int64_t num_heads,
                                  cn_tensor *const *in_proj_weight, size_t nin_proj_weight,
@@ -8282,6 +8658,12 @@ cn_tensor *cn_poisson_terms(cn_tensor *input, cn_tensor *target, bool log_input,
   return cni_apply1(CNI_OP_poisson_terms, args, 5, NULL);
 }
 
+cn_tensor *cn_polar(cn_tensor *abs, cn_tensor *angle)
+{
+  cn_value args[] = {cn_v_tensor(abs), cn_v_tensor(angle)};
+  return cni_apply1(CNI_OP_polar, args, 2, NULL);
+}
+
 cn_tensor *cn_polygamma(int64_t n, cn_tensor *input)
 {
   cn_value args[] = {cn_v_int(n), cn_v_tensor(input)};
@@ -8563,6 +8945,12 @@ cn_tensor *cn_ravel(cn_tensor *input)
   return cni_apply1(CNI_OP_ravel, args, 1, NULL);
 }
 
+cn_tensor *cn_real(cn_tensor *input)
+{
+  cn_value args[] = {cn_v_tensor(input)};
+  return cni_apply1(CNI_OP_real, args, 1, NULL);
+}
+
 cn_tensor *cn_reciprocal(cn_tensor *input)
 {
   cn_value args[] = {cn_v_tensor(input)};
@@ -8739,6 +9127,18 @@ cn_tensor *cn_reshape(cn_tensor *input, const int64_t *shape, size_t nshape)
 {
   cn_value args[] = {cn_v_tensor(input), cn_v_ints(shape, nshape)};
   return cni_apply1(CNI_OP_reshape, args, 2, NULL);
+}
+
+cn_tensor *cn_resolve_conj(cn_tensor *input)
+{
+  cn_value args[] = {cn_v_tensor(input)};
+  return cni_apply1(CNI_OP_resolve_conj, args, 1, NULL);
+}
+
+cn_tensor *cn_resolve_neg(cn_tensor *input)
+{
+  cn_value args[] = {cn_v_tensor(input)};
+  return cni_apply1(CNI_OP_resolve_neg, args, 1, NULL);
 }
 
 cn_tensor *cn_rms_norm_with(cn_tensor *input, const int64_t *normalized_shape,
@@ -10097,6 +10497,23 @@ int cn_std_mean_with(cn_tensor **std, cn_tensor **mean, cn_tensor *input,
   return status;
 }
 
+cn_tensor *cn_stft_with(cn_tensor *input, int64_t n_fft, int64_t hop_length, int64_t win_length,
+                        const cn_stft_opts *opts)
+{
+  cn_stft_opts room;
+  const cn_stft_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "stft");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_int(n_fft), cn_arg_int(hop_length),
+                     cn_arg_int(win_length), cn_v_tensor(o->window), cn_v_bool(!o->no_center),
+                     cn_v_str(o->pad_mode ? o->pad_mode : "reflect"), cn_v_bool(o->normalized),
+                     cn_opt_bool(o->onesided, cn_v_none()),
+                     cn_opt_bool(o->return_complex, cn_v_none()),
+                     cn_opt_bool(o->align_to_window, cn_v_none())};
+  return cni_apply1(CNI_OP_stft, args, 11, NULL);
+}
+
 int cn_string_format(cn_tensor **bytes, cn_tensor **lengths, cn_tensor *input)
 {
   cn_tensor *results[2] = {NULL};
@@ -10688,6 +11105,18 @@ cn_tensor *cn_view(cn_tensor *input, const int64_t *size, size_t nsize)
 {
   cn_value args[] = {cn_v_tensor(input), cn_v_ints(size, nsize)};
   return cni_apply1(CNI_OP_view, args, 2, NULL);
+}
+
+cn_tensor *cn_view_as_complex(cn_tensor *input)
+{
+  cn_value args[] = {cn_v_tensor(input)};
+  return cni_apply1(CNI_OP_view_as_complex, args, 1, NULL);
+}
+
+cn_tensor *cn_view_as_real(cn_tensor *input)
+{
+  cn_value args[] = {cn_v_tensor(input)};
+  return cni_apply1(CNI_OP_view_as_real, args, 1, NULL);
 }
 
 cn_tensor *cn_view_copy(cn_tensor *input, const int64_t *size, size_t nsize)

@@ -14,6 +14,7 @@
 #include "base/dtype.h"
 #include "base/hooks.h"
 #include "base/limits.h"
+#include "complex.h"
 #include "families.h"
 #include "hot.h"
 #include "inplace.h"
@@ -85,6 +86,7 @@ static inline bool may_need_grad(const cn_tensor *t)
 typedef struct inputs {
   bool grad;    /* one may need a gradient */
   bool storage; /* one is of a type that only stores numbers */
+  bool complex; /* one is complex */
 } inputs;
 
 /* Looks at the inputs, and finds where the call runs: where its tensors are. Numbers, and zero-dimensional host
@@ -98,6 +100,7 @@ static int look(inputs *found, cni_applying *a, const cn_state *st)
     if (without_value(t, st)) return no_value(a);
     found->grad |= may_need_grad(t);
     found->storage |= !cni_dtype_computes(t->d.dtype);
+    found->complex |= cni_dtype_is_complex(t->d.dtype);
     if (!first) first = t->d.device;
     if (CNI_LIKELY(t->d.device == device) || follows(t)) continue;
     if (device)
@@ -121,12 +124,12 @@ static CNI_APART int check_types(const cni_applying *a)
 {
   if (a->info->row->flags & (CN_OP_ANY_DTYPE | CN_OP_VIEW)) return CN_OK;
   int i = 0;
-  while (!a->c.in[i] || cni_dtype_computes(a->c.in[i]->d.dtype)) i++;
-  int dtype = a->c.in[i]->d.dtype;
-  return cni_fail(CN_ERR_DTYPE, cni_dtype_is_complex(dtype)
-                      ? "%s: %s is for storage only: nothing computes with complex numbers yet"
-                      : "%s: %s is for storage only; cast it with cn_cast first",
-                  a->info->name, cn_dtype_name((cn_dtype)dtype));
+  while (i < a->c.nin && (!a->c.in[i] || cni_dtype_computes(a->c.in[i]->d.dtype) ||
+                          cni_dtype_is_complex(a->c.in[i]->d.dtype)))
+    i++;
+  if (i == a->c.nin) return CN_OK;
+  return cni_fail(CN_ERR_DTYPE, "%s: %s is for storage only; cast it with cn_cast first", a->info->name,
+                  cn_dtype_name((cn_dtype)a->c.in[i]->d.dtype));
 }
 
 /* ---- below the modes: memory and kernel ---- */
@@ -160,8 +163,9 @@ static CNI_APART int make_view(cn_call *c, int i)
 {
   const cn_spec *s = &c->spec[i];
   cn_tensor *of = c->in[s->view_of];
-  cn_tensor *t = cni_tensor_over(cni_storage_keep(of->storage), of->offset + s->offset, s->dtype, s->ndim, s->shape,
-                                 s->strides);
+  cn_tensor *t = cni_tensor_over(cni_storage_keep(of->storage),
+                                 cni_view_at(of->offset, of->d.dtype, s->dtype, s->offset), s->dtype, s->ndim,
+                                 s->shape, s->strides);
   if (!t) return CN_ERR_MEMORY;
   t->inference = of->inference;
   t->detached = cni_state()->no_grad || of->detached || (c->op->flags & CN_OP_NO_GRAD);
@@ -205,7 +209,7 @@ void cni_drop_results(cn_call *c)
 static int decompose(cni_applying *a)
 {
   size_t depth = cni_scope_push();
-  int status = a->info->row->decompose(&a->c);
+  int status = a->lowered ? a->lowered(&a->c) : a->info->row->decompose(&a->c);
   if (!status && cn_err()) status = cn_err();
   for (int i = 0; i < a->c.nout; i++)
     a->c.out[i] = !status && a->c.out[i] ? cni_scope_take_inside(depth, a->c.out[i]) : NULL;
@@ -331,7 +335,8 @@ static int decompose_captured(cni_applying *a)
 /* A composite op's own results are known by its name. */
 static CNI_APART int decompose_named(cni_applying *a)
 {
-  int status = CNI_UNLIKELY(cni_state()->capture != NULL) ? decompose_captured(a) : decompose(a);
+  bool scope = CNI_UNLIKELY(cni_state()->capture != NULL) && !a->lowered; /* the op itself has no such node */
+  int status = scope ? decompose_captured(a) : decompose(a);
   for (int i = 0; !status && i < a->c.nout; i++) {
     struct cni_node *n = a->c.out[i] ? a->c.out[i]->node : NULL;
     for (int k = 0; n && k < a->c.nin; k++)
@@ -417,10 +422,13 @@ static CNI_APART int decompose_profiled(cni_applying *a, const cn_state *st)
 static int apply_with(cni_applying *a, cn_state *st)
 {
   const cn_op *row = a->info->row;
-  inputs found = {false, false};
+  inputs found = {false, false, false};
   int status = look(&found, a, st);
+  if (!a->info->ntensors && cni_has_complex_number(a->info, a->c.args)) found.complex = true;
+  if (a->info->dtype_at && cni_wants_complex(&a->c.args[a->info->dtype_at - 1])) found.complex = true;
+  if (!status && CNI_UNLIKELY(found.complex)) status = cni_complex_lower(a->info, &a->c, &a->lowered);
   if (status) return status;
-  if (row->flags & CN_OP_COMPOSITE && (!st->capture || !row->infer)) {
+  if (a->lowered || (row->flags & CN_OP_COMPOSITE && (!st->capture || !row->infer))) {
     if (CNI_UNLIKELY(st->profile != NULL) && !st->capture) return decompose_profiled(a, st);
     return a->dest ? decompose_into(a, st) : decompose_named(a);
   }
@@ -492,6 +500,7 @@ int cni_apply(const cni_opinfo *info, const cn_value *args, int nargs, cn_tensor
     cni_applying a;
     a.info = info;
     a.dest = dest;
+    a.lowered = NULL;
     a.c = (cn_call){.op = info->row, .args = args, .in = in, .out = out, .spec = spec, .nargs = nargs, .nin = status,
                     .nout = info->list_result ? *nout : info->nresults};
     if (CNI_LIKELY(a.c.nout == 1)) out[0] = NULL;
@@ -559,11 +568,26 @@ int cni_applyn(int op_id, cn_value *args, int nargs, cn_tensor **out, int nout)
   return status ? status : add_all(out, nout);
 }
 
+/* What updates of complex parameters write over: pairs in their memory. The views live in the innermost scope. */
+static CNI_APART int views_of_pairs(cn_value *args, int nargs)
+{
+  for (int i = 0; i < nargs; i++)
+    if (args[i].tag == CN_V_TENSOR && cni_is_z(args[i].u.t)) args[i].u.t = cn_view_as_real(args[i].u.t);
+  return cn_err();
+}
+
 int cni_apply_over(int op_id, cn_value *args, int nargs)
 {
   cn_tensor *out[CNI_MAX_RESULTS] = {NULL};
   int nout = CNI_MAX_RESULTS;
   const cni_opinfo *info = info_of(op_id);
+  if (info && args[0].tag == CN_V_TENSOR && CNI_UNLIKELY(cni_is_z(args[0].u.t))) {
+    size_t depth = cni_scope_push();
+    int status = views_of_pairs(args, nargs);
+    if (!status) status = cni_apply_over(op_id, args, nargs);
+    cni_scope_pop(depth);
+    return status;
+  }
   cn_tensor *first = info && args[0].tag == CN_V_TENSOR ? args[0].u.t : NULL;
   if (info && !cn_err() && !first)
     cni_fail(CN_ERR_TYPE, "%s: tensor argument '%s' is missing (NULL)", info->name, info->params[0].name);

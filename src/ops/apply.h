@@ -14,6 +14,7 @@ typedef struct cni_applying {
   const cni_opinfo *info;
   cn_tensor *dest;   /* result 0 is written into it; NULL: fresh results. See cni_dest */
   uint32_t mask;     /* modes still to run */
+  int (*lowered)(cn_call *call); /* what makes the results out of real ops, where tensors are complex; NULL: the op */
 } cni_applying;
 
 /* Where result i of a call with a destination goes: of several results each goes over the input of its number. */

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "complex.h"
 #include "table.h"
 #include "tensor/tensor.h"
 
@@ -20,6 +21,9 @@ static bool is_number(const cn_value *v)
   return v->tag == CN_V_FLOAT || v->tag == CN_V_INT || v->tag == CN_V_BOOL;
 }
 
+/* A complex number is a list of two, which rules of ops read that take one. */
+static bool is_complex_number(const cn_value *v) { return v->tag == CN_V_FLOATS && v->n == 2; }
+
 static bool fits(const cni_param *p, const cn_value *v)
 {
   if (is_list(v) && (v->n < 0 || (v->n && !v->u.is))) return false;
@@ -32,8 +36,8 @@ static bool fits(const cni_param *p, const cn_value *v)
   switch (p->type) {
   case CNI_T_TENSOR: return v->tag == CN_V_TENSOR || is_number(v);
   case CNI_T_INT: return v->tag == CN_V_INT || v->tag == CN_V_BOOL;
-  case CNI_T_FLOAT:
-  case CNI_T_SCALAR: return is_number(v);
+  case CNI_T_FLOAT: return is_number(v);
+  case CNI_T_SCALAR: return is_number(v) || is_complex_number(v);
   case CNI_T_BOOL: return v->tag == CN_V_BOOL || v->tag == CN_V_INT;
   case CNI_T_STR: return v->tag == CN_V_STR;
   case CNI_T_DTYPE:
@@ -112,6 +116,8 @@ int cni_complete(const cni_opinfo *info, cn_value *full, cni_few *room, const cn
       return cni_fail(CN_ERR_TYPE, "%s: argument '%s' is missing or of the wrong kind", info->name, p->name);
     if (full[i].tag == CN_V_NONE && p->has_default && !p->optional) full[i] = p->def;
     settle(p, &full[i]);
+    if (p->type == CNI_T_SCALAR && !p->list && is_complex_number(&full[i]) && !cni_complex_numbers(info))
+      return cni_fail(CN_ERR_TYPE, "%s: argument '%s' must be a real number", info->name, p->name);
     int status = p->list && p->type != CNI_T_TENSOR ? cni_fit_list(info, p, &full[i], &room[i])
                                                     : check_number(info, p, &full[i]);
     if (status) return status;

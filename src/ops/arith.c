@@ -288,13 +288,13 @@ FORMULA(lcm, BIT, 2, OP2(lcm, IN0, IN1))
 
 /* clang-format off */
 const cn_op cni_arith_ops[] = {
-  {.sig = "positive(Tensor input) -> Tensor ; method",
+  {.sig = "positive(Tensor input) -> Tensor ; method complex",
    .doc = "input itself; not for bool.",
    .flags = CN_OP_COMPOSITE, .decompose = positive_decompose},
-  {.sig = "rsub(Tensor input, Tensor|Scalar other, *, Scalar alpha=1) -> Tensor ; grad_fn_RsubBackward1",
+  {.sig = "rsub(Tensor input, Tensor|Scalar other, *, Scalar alpha=1) -> Tensor ; grad_fn_RsubBackward1 complex",
    .doc = "other - alpha * input, broadcast.",
    .flags = CN_OP_COMPOSITE, .decompose = rsub_decompose},
-  {.sig = "float_power(Tensor|Scalar input, Tensor|Scalar exponent) -> Tensor ; method inplace",
+  {.sig = "float_power(Tensor|Scalar input, Tensor|Scalar exponent) -> Tensor ; method inplace complex",
    .doc = "input to the power of exponent, in float64 whatever the types.",
    .flags = CN_OP_COMPOSITE, .decompose = float_power_decompose},
   {.sig = "ldexp(Tensor input, Tensor other) -> Tensor ; method inplace",
@@ -307,7 +307,7 @@ const cn_op cni_arith_ops[] = {
    .doc = "Radians as degrees: x * 180 / pi.",
    PROGRAM(rad2deg)},
   {.sig = "angle(Tensor input) -> Tensor ; method",
-   .doc = "The angle of each number in the complex plane: pi below 0, else 0.",
+   .doc = "The angle of each number in the complex plane; of real numbers pi below 0, else 0.",
    PROGRAM(angle)},
   {.sig = "logaddexp(Tensor input, Tensor other) -> Tensor ; method",
    .doc = "log(exp(input) + exp(other)) without overflow.",
@@ -341,7 +341,7 @@ const cn_op cni_arith_ops[] = {
    .doc = "True where |input - other| <= atol + rtol |other|, where both are equal, and with equal_nan both NaN.",
    .flags = CN_OP_COMPOSITE, .decompose = isclose_decompose},
   {.sig = "allclose(Tensor input, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) "
-          "-> Tensor ; method",
+          "-> Tensor ; method complex",
    .doc = "Is isclose true everywhere? A 0-d bool tensor.",
    .flags = CN_OP_COMPOSITE, .decompose = allclose_decompose},
   {.sig = "replace_nonfinite(Tensor input, float nan, float posinf, float neginf) -> Tensor ; internal "
@@ -349,7 +349,7 @@ const cn_op cni_arith_ops[] = {
    .doc = "input with these numbers for NaN and the infinities. What nan_to_num runs.",
    PROGRAM(replace_nonfinite)},
   {.sig = "nan_to_num(Tensor input, float? nan=None, float? posinf=None, float? neginf=None) "
-          "-> Tensor ; method inplace",
+          "-> Tensor ; method inplace complex_parts",
    .doc = "input with 0 (or nan) for NaN, and the largest and smallest number of the type (or posinf, neginf) for the "
           "infinities.",
    .flags = CN_OP_COMPOSITE, .decompose = nan_to_num_decompose},

@@ -459,7 +459,7 @@ enum { BETA = 3, ALPHA = 4 }; /* parameters */
 static double factor_of(const cn_call *c, int param)
 {
   double f = cni_arg_float(c->args, param);
-  return cni_option_float(cni_dtype_is_float(c->in[0]->d.dtype) ? f : trunc(f));
+  return cni_option_float(cni_dtype_is_inexact(c->in[0]->d.dtype) ? f : trunc(f));
 }
 
 static cn_tensor *scaled(cn_tensor *x, double factor)
@@ -566,18 +566,19 @@ static int bilinear_decompose(cn_call *c)
 
 /* clang-format off */
 const cn_op cni_contract_ops[] = {
-  {.sig = "einsum(str equation, Tensor[] operands) -> Tensor",
+  {.sig = "einsum(str equation, Tensor[] operands) -> Tensor ; complex",
    .doc = "Sums of products in Einstein's notation, 'bij,bjk->bik': letters name dimensions, what is not behind -> is "
           "summed over, '...' stands for further dimensions, which broadcast. Without -> the result has the letters "
           "that occur once, in alphabetical order. Operands are multiplied from the left.",
    .flags = CN_OP_COMPOSITE, .decompose = einsum_decompose},
-  {.sig = "tensordot(Tensor input, Tensor other, int[] dims_self, int[] dims_other) -> Tensor ; amp_wide_device",
+  {.sig = "tensordot(Tensor input, Tensor other, int[] dims_self, int[] dims_other) -> Tensor ; amp_wide_device "
+          "complex",
    .doc = "Products summed over dims_self of input and dims_other of other; the result has their other dimensions.",
    .flags = CN_OP_COMPOSITE, .decompose = tensordot_decompose},
-  {.sig = "inner(Tensor input, Tensor other) -> Tensor ; method",
+  {.sig = "inner(Tensor input, Tensor other) -> Tensor ; method complex",
    .doc = "Products summed over the last dimension of both; numbers multiply.",
    .flags = CN_OP_COMPOSITE, .decompose = inner_decompose},
-  {.sig = "kron(Tensor input, Tensor other) -> Tensor ; method",
+  {.sig = "kron(Tensor input, Tensor other) -> Tensor ; method complex",
    .doc = "Kronecker product: each element of input times the whole of other.",
    .flags = CN_OP_COMPOSITE, .decompose = kron_decompose},
   {.sig = "vdot(Tensor input, Tensor other) -> Tensor ; method",
@@ -586,25 +587,26 @@ const cn_op cni_contract_ops[] = {
   {.sig = "linalg_vecdot(Tensor x, Tensor y, *, int dim=-1) -> Tensor ; linalg amp_low",
    .doc = "Sums of the products of vectors along a dimension; the others broadcast.",
    .flags = CN_OP_COMPOSITE, .decompose = vecdot_decompose},
-  {.sig = "linalg_cross(Tensor input, Tensor other, *, int dim=-1) -> Tensor ; linalg",
+  {.sig = "linalg_cross(Tensor input, Tensor other, *, int dim=-1) -> Tensor ; linalg complex",
    .doc = "Cross products of vectors of three elements along a dimension; the others broadcast.",
    .flags = CN_OP_COMPOSITE, .decompose = linalg_cross_decompose},
-  {.sig = "cross(Tensor input, Tensor other, int? dim=None) -> Tensor ; method amp_wide_device",
+  {.sig = "cross(Tensor input, Tensor other, int? dim=None) -> Tensor ; method amp_wide_device complex",
    .doc = "Cross products along dim, without it along the first dimension of size 3.",
    .flags = CN_OP_COMPOSITE, .decompose = cross_decompose},
   {.sig = "addmv(Tensor input, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor "
-          "; method inplace amp_low_device",
+          "; method inplace amp_low_device complex",
    .doc = "beta * input + alpha * (mat x vec); input is broadcast to (m). With beta 0 it is not looked at.",
    .flags = CN_OP_COMPOSITE, .decompose = addmv_decompose},
   {.sig = "addbmm(Tensor input, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) "
-          "-> Tensor ; method inplace amp_low",
+          "-> Tensor ; method inplace amp_low complex",
    .doc = "beta * input + alpha * the sum of bmm(batch1, batch2) over the batch. With beta 0 input is not looked at.",
    .flags = CN_OP_COMPOSITE, .decompose = addbmm_decompose},
   {.sig = "addr(Tensor input, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor "
-          "; method inplace amp_low_device",
+          "; method inplace amp_low_device complex",
    .doc = "beta * input + alpha * outer(vec1, vec2). With beta 0 input is not looked at.",
    .flags = CN_OP_COMPOSITE, .decompose = addr_decompose},
-  {.sig = "bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=None) -> Tensor ; nn amp_wide_device",
+  {.sig = "bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=None) -> Tensor ; nn amp_wide_device "
+          "complex",
    .doc = "input1 weight[k] input2 + bias[k] for each k, over vectors in the last dimension.",
    .flags = CN_OP_COMPOSITE, .decompose = bilinear_decompose},
 };

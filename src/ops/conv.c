@@ -298,7 +298,7 @@ static int conv1d_decompose(cn_call *c)
 /* clang-format off */
 const cn_op cni_conv_ops[] = {
   {.sig = "conv1d(Tensor input, Tensor weight, Tensor? bias=None, int[1] stride=1, int[1] padding=0, "
-          "int[1] dilation=1, int groups=1) -> Tensor ; nn amp_low grad_fn_ConvolutionBackward0",
+          "int[1] dilation=1, int groups=1) -> Tensor ; nn amp_low grad_fn_ConvolutionBackward0 complex",
    .doc = "Cross-correlation of signals with kernels. input: (N, C, L) or (C, L), weight: (K, C / groups, kL), bias: "
           "(K), result: (N, K, Lout) or (K, Lout).",
    .flags = CN_OP_COMPOSITE, .decompose = conv1d_decompose},

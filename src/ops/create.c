@@ -176,14 +176,6 @@ static int bernoulli_vjp(cn_vjp *v)
 
 /* ---- copies ---- */
 
-/* A complex number has no value in a real type. */
-static int check_real(const cn_call *c, int from, int to)
-{
-  if (!cni_dtype_is_complex(from) || cni_dtype_is_complex(to)) return CN_OK;
-  return cn_call_fail(c, CN_ERR_DTYPE, "%s cannot be turned into %s, which would lose the imaginary parts",
-                      cn_dtype_name((cn_dtype)from), cn_dtype_name((cn_dtype)to));
-}
-
 /* copy(input, src): the in-place form copy_ is what matters; the result has input's shape and type. */
 static int copy_infer(cn_call *c)
 {
@@ -193,8 +185,7 @@ static int copy_infer(cn_call *c)
     return cn_call_fail(c, CN_ERR_SHAPE, "a tensor of shape %s cannot be copied into one of shape %s",
                         cni_shape_text(have, sizeof have, s->ndim, s->shape),
                         cni_shape_text(want, sizeof want, d->ndim, d->shape));
-  int status = check_real(c, s->dtype, d->dtype);
-  return status ? status : cni_infer_like(c, 0, 0, d->dtype);
+  return cni_infer_like(c, 0, 0, d->dtype);
 }
 static int copy_vjp(cn_vjp *v)
 {
@@ -211,8 +202,7 @@ static int same_vjp(cn_vjp *v)
 
 static int cast_infer(cn_call *c)
 {
-  int dtype = (int)cni_arg_int(c->args, 1), status = cni_infer_like(c, 0, 0, dtype);
-  return status ? status : check_real(c, c->in[0]->d.dtype, dtype);
+  return cni_infer_like(c, 0, 0, (int)cni_arg_int(c->args, 1));
 }
 
 static int contiguous_copy_infer(cn_call *c)
@@ -254,8 +244,7 @@ static int contiguous_decompose(cn_call *c)
 static int fill_infer(cn_call *c)
 {
   if (c->in[1]->d.ndim) return cn_call_fail(c, CN_ERR_SHAPE, "value must be a number or a zero-dimensional tensor");
-  int status = check_real(c, c->in[1]->d.dtype, c->in[0]->d.dtype);
-  return status ? status : cni_infer_like(c, 0, 0, c->in[0]->d.dtype);
+  return cni_infer_like(c, 0, 0, c->in[0]->d.dtype);
 }
 static int fill_vjp(cn_vjp *v)
 {
@@ -325,20 +314,21 @@ const cn_op cni_create_ops[] = {
   {.sig = "empty(int[] size, *, dtype? dtype=None, device? device=None) -> Tensor",
    .doc = "A tensor of that size whose elements are not set.",
    .flags = CN_OP_ANY_DTYPE | CN_OP_NO_GRAD, .infer = sized_infer},
-  {.sig = "empty_strided(int[] size, int[] stride, *, dtype? dtype=None, device? device=None) -> Tensor",
+  {.sig = "empty_strided(int[] size, int[] stride, *, dtype? dtype=None, device? device=None) -> Tensor ; complex",
    .doc = "A tensor of that size and stride whose values are not set.",
    .flags = CN_OP_COMPOSITE, .decompose = empty_strided_decompose},
-  {.sig = "empty_permuted(int[] size, int[] physical_layout, *, dtype? dtype=None, device? device=None) -> Tensor",
+  {.sig = "empty_permuted(int[] size, int[] physical_layout, *, dtype? dtype=None, device? device=None) -> Tensor "
+          "; complex",
    .doc = "A tensor of that size whose values are not set; physical_layout lists its dimensions from the outermost in "
           "memory to the innermost.",
    .flags = CN_OP_COMPOSITE, .decompose = empty_permuted_decompose},
   {.sig = "full(int[] size, Scalar fill_value, *, dtype? dtype=None, device? device=None) -> Tensor",
    .doc = "A tensor with every element set to fill_value.",
    .flags = CN_OP_ANY_DTYPE | CN_OP_NO_GRAD, .infer = full_infer},
-  {.sig = "zeros(int[] size, *, dtype? dtype=None, device? device=None) -> Tensor",
+  {.sig = "zeros(int[] size, *, dtype? dtype=None, device? device=None) -> Tensor ; complex",
    .doc = "A tensor of zeros.",
    .flags = CN_OP_COMPOSITE, .decompose = zeros_decompose},
-  {.sig = "ones(int[] size, *, dtype? dtype=None, device? device=None) -> Tensor",
+  {.sig = "ones(int[] size, *, dtype? dtype=None, device? device=None) -> Tensor ; complex",
    .doc = "A tensor of ones.",
    .flags = CN_OP_COMPOSITE, .decompose = ones_decompose},
   {.sig = "empty_like(Tensor input, *, dtype? dtype=None, device? device=None) -> Tensor",
@@ -347,10 +337,10 @@ const cn_op cni_create_ops[] = {
   {.sig = "full_like(Tensor input, Scalar fill_value, *, dtype? dtype=None, device? device=None) -> Tensor",
    .doc = "A tensor like input with every element set to fill_value.",
    .flags = CN_OP_ANY_DTYPE | CN_OP_NO_GRAD | CN_OP_SHAPE_ONLY, .infer = full_like_infer},
-  {.sig = "zeros_like(Tensor input, *, dtype? dtype=None, device? device=None) -> Tensor",
+  {.sig = "zeros_like(Tensor input, *, dtype? dtype=None, device? device=None) -> Tensor ; complex",
    .doc = "A tensor of zeros like input.",
    .flags = CN_OP_COMPOSITE, .decompose = zeros_like_decompose},
-  {.sig = "ones_like(Tensor input, *, dtype? dtype=None, device? device=None) -> Tensor",
+  {.sig = "ones_like(Tensor input, *, dtype? dtype=None, device? device=None) -> Tensor ; complex",
    .doc = "A tensor of ones like input.",
    .flags = CN_OP_COMPOSITE, .decompose = ones_like_decompose},
   {.sig = "arange(Scalar start, Scalar end, Scalar step=1, *, dtype? dtype=None, device? device=None) -> Tensor",
@@ -402,7 +392,7 @@ const cn_op cni_create_ops[] = {
   {.sig = "channels_last(Tensor input) -> Tensor ; method",
    .doc = "A copy whose channels lie next to each other in memory (NHWC or NDHWC); the shape stays.",
    .flags = CN_OP_ANY_DTYPE, .infer = channels_last_infer, .vjp = same_vjp},
-  {.sig = "contiguous(Tensor input) -> Tensor ; method",
+  {.sig = "contiguous(Tensor input) -> Tensor ; method complex",
    .doc = "input itself when it is row-major, else a row-major copy.",
    .flags = CN_OP_COMPOSITE | CN_OP_VIEW, .infer = contiguous_infer, .vjp = same_vjp,
    .decompose = contiguous_decompose, .scatter = same_scatter},

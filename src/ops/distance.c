@@ -227,10 +227,11 @@ const cn_op cni_distance_ops[] = {
   {.sig = "cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-08) -> Tensor ; nn amp_f32_device",
    .doc = "Cosine of the angle between vectors along dim, broadcast; a vector counts as at least eps long.",
    .flags = CN_OP_COMPOSITE, .decompose = cosine_similarity_decompose},
-  {.sig = "pairwise_distance(Tensor x1, Tensor x2, float p=2.0, float eps=1e-06, bool keepdim=False) -> Tensor ; nn",
+  {.sig = "pairwise_distance(Tensor x1, Tensor x2, float p=2.0, float eps=1e-06, bool keepdim=False) -> Tensor ; nn "
+          "complex",
    .doc = "p-norm of x1 - x2 + eps along the last dimension.",
    .flags = CN_OP_COMPOSITE, .decompose = pairwise_distance_decompose},
-  {.sig = "dist(Tensor input, Tensor other, Scalar p=2) -> Tensor ; method amp_f32_device grad_fn",
+  {.sig = "dist(Tensor input, Tensor other, Scalar p=2) -> Tensor ; method amp_f32_device grad_fn complex",
    .doc = "The p-norm of input - other.",
    .flags = CN_OP_COMPOSITE, .decompose = dist_decompose},
 };

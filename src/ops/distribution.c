@@ -251,7 +251,7 @@ static int gumbel_softmax_decompose(cn_call *c)
 #define DRAWN CN_OP_COMPOSITE | CN_OP_RANDOM
 /* clang-format off */
 const cn_op cni_distribution_ops[] = {
-  {.sig = "uniform(Tensor input, float from=0, float to=1) -> Tensor ; method inplace",
+  {.sig = "uniform(Tensor input, float from=0, float to=1) -> Tensor ; method inplace complex_parts",
    .doc = "Uniform random numbers in [from, to), like input.",
    .flags = DRAWN, .decompose = uniform_decompose},
   {.sig = "normal_fill(Tensor input, float mean=0, float std=1) -> Tensor ; method inplace",

@@ -144,17 +144,17 @@ static int fold_decompose(cn_call *c)
 /* clang-format off */
 const cn_op cni_im2col_ops[] = {
   {.sig = "im2col(Tensor input, int[2] kernel_size, int[2] dilation=1, int[2] padding=0, int[2] stride=1) "
-          "-> Tensor ; nn grad_fn_Im2ColBackward0",
+          "-> Tensor ; nn grad_fn_Im2ColBackward0 complex_parts",
    .doc = "The windows of images as columns (torch.nn.functional.unfold). input: (N, C, H, W) or (C, H, W), result: "
           "(N, C * kH * kW, L) or (C * kH * kW, L) for L windows, row by row; what lies in the padding is zero.",
    .infer = im2col_infer, .vjp = im2col_vjp},
   {.sig = "col2im(Tensor input, int[2] output_size, int[2] kernel_size, int[2] dilation=1, int[2] padding=0, "
-          "int[2] stride=1) -> Tensor ; nn",
+          "int[2] stride=1) -> Tensor ; nn complex_parts",
    .doc = "Images of output_size whose windows are the columns of input, added up where they overlap: the transpose "
           "of im2col. input: (N, C * kH * kW, L) or (C * kH * kW, L), result: (N, C, H, W) or (C, H, W).",
    .infer = col2im_infer, .vjp = col2im_vjp},
   {.sig = "fold(Tensor input, int[2] output_size, int[2] kernel_size, int[2] dilation=1, int[2] padding=0, "
-          "int[2] stride=1) -> Tensor ; nn",
+          "int[2] stride=1) -> Tensor ; nn complex_parts",
    .doc = "Images of output_size whose windows are the columns of input, added up where they overlap. input: "
           "(N, C * kH * kW, L) or (C * kH * kW, L), result: (N, C, H, W) or (C, H, W).",
    .flags = CN_OP_COMPOSITE, .decompose = fold_decompose},

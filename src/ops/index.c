@@ -390,13 +390,14 @@ static int take_along_dim_decompose(cn_call *c)
 
 /* clang-format off */
 const cn_op cni_index_ops[] = {
-  {.sig = "gather(Tensor input, int dim, Tensor index) -> Tensor ; method",
+  {.sig = "gather(Tensor input, int dim, Tensor index) -> Tensor ; method complex",
    .doc = "Elements of input at index along dim; the result has index's shape.",
    .cost = cni_cost_gather, .infer = gather_infer, .vjp = gather_vjp, .needs = {[0] = CN_IN(1)}},
-  {.sig = "scatter(Tensor input, int dim, Tensor index, Tensor src) -> Tensor ; method inplace",
+  {.sig = "scatter(Tensor input, int dim, Tensor index, Tensor src) -> Tensor ; method inplace complex_parts",
    .doc = "input with src (a tensor, or a number) written at index along dim. Of equal indices the last one wins.",
    .flags = CN_OP_ALIAS_SAFE, .infer = scatter_infer, .vjp = scatter_vjp, .needs = {[0] = CN_IN(1), [2] = CN_IN(1)}},
-  {.sig = "scatter_add(Tensor input, int dim, Tensor index, Tensor src) -> Tensor ; method inplace amp_wide_device",
+  {.sig = "scatter_add(Tensor input, int dim, Tensor index, Tensor src) -> Tensor ; method inplace amp_wide_device "
+          "complex_parts",
    .doc = "input with src added at index along dim; equal indices add up, in order.",
    .flags = CN_OP_ALIAS_SAFE, .infer = scatter_infer, .vjp = scatter_add_vjp, .needs = {[2] = CN_IN(1)}},
   {.sig = "scatter_reduce_self(Tensor input, int dim, Tensor index, Tensor src, str reduce) -> Tensor ; internal",
@@ -409,18 +410,20 @@ const cn_op cni_index_ops[] = {
    .doc = "src reduced into input at index along dim by reduce: 'sum', 'prod', 'mean', 'amax' or 'amin'. Without "
           "include_self, input's own values there do not count.",
    .flags = CN_OP_COMPOSITE, .decompose = scatter_reduce_decompose},
-  {.sig = "index_select(Tensor input, int dim, Tensor index) -> Tensor ; method",
+  {.sig = "index_select(Tensor input, int dim, Tensor index) -> Tensor ; method complex",
    .doc = "The slices of input along dim that the vector index lists.",
    .cost = cni_cost_gather, .infer = index_select_infer, .vjp = index_select_vjp, .needs = {[0] = CN_IN(1)}},
   {.sig = "index_add(Tensor input, int dim, Tensor index, Tensor source, *, Scalar alpha=1) "
-          "-> Tensor ; method inplace",
+          "-> Tensor ; method inplace complex_parts",
    .doc = "input with alpha times the slices of source added at index along dim; equal indices add up, in order.",
    .flags = CN_OP_ALIAS_SAFE, .infer = index_write_infer, .vjp = index_add_vjp, .needs = {[2] = CN_IN(1)}},
-  {.sig = "index_copy(Tensor input, int dim, Tensor index, Tensor source) -> Tensor ; method inplace amp_wide_host",
+  {.sig = "index_copy(Tensor input, int dim, Tensor index, Tensor source) -> Tensor ; method inplace amp_wide_host "
+          "complex_parts",
    .doc = "input with its slices at index along dim replaced by those of source. Of equal indices the last one wins.",
    .flags = CN_OP_ALIAS_SAFE, .infer = index_write_infer, .vjp = index_copy_vjp,
    .needs = {[0] = CN_IN(1), [2] = CN_IN(1)}},
-  {.sig = "index_fill(Tensor input, int dim, Tensor index, Tensor|Scalar value) -> Tensor ; method inplace",
+  {.sig = "index_fill(Tensor input, int dim, Tensor index, Tensor|Scalar value) -> Tensor ; method inplace "
+          "complex_parts",
    .doc = "input with its slices at index along dim set to value.",
    .flags = CN_OP_ALIAS_SAFE, .infer = index_fill_infer, .vjp = index_fill_vjp,
    .needs = {[0] = CN_IN(1), [2] = CN_IN(1)}},
@@ -435,7 +438,7 @@ const cn_op cni_index_ops[] = {
    .doc = "For each integer a row of num_classes zeros with a 1 at its place, as int64. -1: as many classes as the "
           "largest integer needs.",
    .flags = CN_OP_COMPOSITE, .decompose = one_hot_decompose},
-  {.sig = "take_along_dim(Tensor input, Tensor indices, int? dim=None) -> Tensor ; method",
+  {.sig = "take_along_dim(Tensor input, Tensor indices, int? dim=None) -> Tensor ; method complex",
    .doc = "gather whose other sizes broadcast; without dim, from the flattened tensor.",
    .flags = CN_OP_COMPOSITE, .decompose = take_along_dim_decompose},
 };

@@ -284,14 +284,14 @@ static int argwhere_decompose(cn_call *c)
 
 /* clang-format off */
 const cn_op cni_index_advanced_ops[] = {
-  {.sig = "index(Tensor input, Tensor?[] indices) -> Tensor ; method",
+  {.sig = "index(Tensor input, Tensor?[] indices) -> Tensor ; method complex_parts",
    .doc = "input[indices]: one index tensor per dimension, NULL for a whole one. Integer tensors broadcast together, "
           "negative ones count from the end; a bool mask takes as many dimensions as it has. The indices' dimensions "
           "stand where the first index was when the indices are neighbours, else in front.",
    .cost = cni_cost_gather,
    .infer = index_infer, .vjp = index_vjp, .decompose = index_decompose, .needs = {[0] = INDICES}},
   {.sig = "index_put(Tensor input, Tensor?[] indices, Tensor values, bool accumulate=False) "
-          "-> Tensor ; method inplace amp_wide_device",
+          "-> Tensor ; method inplace amp_wide_device complex_parts",
    .doc = "input with input[indices] set to values, which broadcast, or with values added where accumulate is true. "
           "Of equal indices the last one wins; sums are in the order of the indices.",
    .flags = CN_OP_ALIAS_SAFE, .infer = index_put_infer, .vjp = index_put_vjp, .decompose = index_put_decompose,
@@ -299,14 +299,15 @@ const cn_op cni_index_advanced_ops[] = {
   {.sig = "nonzero(Tensor input) -> Tensor ; method",
    .doc = "The positions of all elements that are not zero, one row of indices each, in row-major order, as int64.",
    .flags = CN_OP_NO_GRAD, .infer = nonzero_infer},
-  {.sig = "argwhere(Tensor input) -> Tensor ; method",
+  {.sig = "argwhere(Tensor input) -> Tensor ; method complex",
    .doc = "The positions of all elements that are not zero, one row each: nonzero by another name.",
    .flags = CN_OP_COMPOSITE, .decompose = argwhere_decompose},
-  {.sig = "masked_select(Tensor input, Tensor mask) -> Tensor ; method",
+  {.sig = "masked_select(Tensor input, Tensor mask) -> Tensor ; method complex",
    .doc = "The elements of input where mask is true, as a vector; both broadcast.",
    .infer = masked_select_infer, .vjp = masked_select_vjp, .decompose = masked_select_decompose,
    .needs = {[0] = CN_IN(1)}},
-  {.sig = "masked_fill(Tensor input, Tensor mask, Tensor|Scalar value) -> Tensor ; method inplace grad_fn",
+  {.sig = "masked_fill(Tensor input, Tensor mask, Tensor|Scalar value) -> Tensor ; method inplace grad_fn "
+          "complex_pairs",
    .doc = "input with value where mask is true; both broadcast.",
    .flags = CN_OP_COMPOSITE, .decompose = masked_fill_decompose},
 };

@@ -194,17 +194,18 @@ static int scatter_value_reduced_decompose(cn_call *c) { return scatter_with(c, 
 
 /* clang-format off */
 const cn_op cni_index_composite_ops[] = {
-  {.sig = "fill_diagonal(Tensor input, Scalar fill_value, bool wrap=False) -> Tensor ; method inplace",
+  {.sig = "fill_diagonal(Tensor input, Scalar fill_value, bool wrap=False) -> Tensor ; method inplace complex",
    .doc = "input with a number on its main diagonal; with wrap, of a tall matrix, on those of the squares below too.",
    .flags = CN_OP_COMPOSITE, .decompose = fill_diagonal_decompose},
-  {.sig = "nonzero_static(Tensor input, *, int size, int fill_value=-1) -> Tensor ; method",
+  {.sig = "nonzero_static(Tensor input, *, int size, int fill_value=-1) -> Tensor ; method complex",
    .doc = "The first size positions of elements that are not zero, one row each; the rows left over hold fill_value.",
    .flags = CN_OP_COMPOSITE, .decompose = nonzero_static_decompose},
-  {.sig = "take(Tensor input, Tensor index) -> Tensor ; method",
+  {.sig = "take(Tensor input, Tensor index) -> Tensor ; method complex",
    .doc = "The elements of the flattened input at these indices; negative ones count from the end. Of index's shape.",
    .cost = cni_cost_gather,
    .infer = take_infer, .vjp = take_vjp, .decompose = take_decompose, .needs = {[0] = CN_IN(1)}},
-  {.sig = "put(Tensor input, Tensor index, Tensor source, bool accumulate=False) -> Tensor ; method inplace",
+  {.sig = "put(Tensor input, Tensor index, Tensor source, bool accumulate=False) -> Tensor ; method inplace "
+          "complex_parts",
    .doc = "input with source's elements written (or added) at these indices of it, flattened; negative ones count from "
           "the end.",
    .flags = CN_OP_COMPOSITE, .decompose = put_decompose},
@@ -213,7 +214,7 @@ const cn_op cni_index_composite_ops[] = {
    .doc = "The slices of source reduced into input at index along dim by reduce: 'prod', 'mean', 'amax' or 'amin'. "
           "Without include_self, input's own values there do not count.",
    .flags = CN_OP_COMPOSITE, .decompose = index_reduce_decompose},
-  {.sig = "masked_scatter(Tensor input, Tensor mask, Tensor source) -> Tensor ; method inplace grad_fn",
+  {.sig = "masked_scatter(Tensor input, Tensor mask, Tensor source) -> Tensor ; method inplace grad_fn complex_parts",
    .doc = "input with source's elements, one after the other, where mask is true; input and mask broadcast.",
    .flags = CN_OP_COMPOSITE, .decompose = masked_scatter_decompose},
   {.sig = "scatter_value(Tensor input, int dim, Tensor index, Scalar value) "
@@ -221,11 +222,11 @@ const cn_op cni_index_composite_ops[] = {
    .doc = "input with a number written at index along dim.",
    .flags = CN_OP_COMPOSITE, .decompose = scatter_value_decompose},
   {.sig = "scatter_reduced(Tensor input, int dim, Tensor index, Tensor src, *, str reduce) "
-          "-> Tensor ; method inplace overload_scatter",
+          "-> Tensor ; method inplace overload_scatter complex",
    .doc = "input with src added ('add') or multiplied in ('multiply') at index along dim.",
    .flags = CN_OP_COMPOSITE, .decompose = scatter_reduced_decompose},
   {.sig = "scatter_value_reduced(Tensor input, int dim, Tensor index, Scalar value, *, str reduce) "
-          "-> Tensor ; method inplace overload_scatter",
+          "-> Tensor ; method inplace overload_scatter complex",
    .doc = "input with a number added ('add') or multiplied in ('multiply') at index along dim.",
    .flags = CN_OP_COMPOSITE, .decompose = scatter_value_reduced_decompose},
 };

@@ -174,7 +174,7 @@ const cn_op cni_index_create_ops[] = {
   {.sig = "triu_indices(int row, int col, int offset=0, *, dtype? dtype=None, device? device=None) -> Tensor",
    .doc = "The rows and the columns of the upper triangle of a row by col matrix, as (2, n), in row-major order.",
    .flags = CN_OP_COMPOSITE, .decompose = triu_indices_decompose},
-  {.sig = "combinations(Tensor input, int r=2, bool with_replacement=False) -> Tensor",
+  {.sig = "combinations(Tensor input, int r=2, bool with_replacement=False) -> Tensor ; complex",
    .doc = "All ways to choose r elements of a vector, a row each, in the order of the vector.",
    .flags = CN_OP_COMPOSITE, .decompose = combinations_decompose},
   {.sig = "unravel_index(Tensor indices, int[] shape) -> Tensor[]",

@@ -29,6 +29,14 @@ int cni_check_dtype(const cn_call *c, int64_t dtype)
   return cn_call_fail(c, CN_ERR_DTYPE, "%lld is not a data type", (long long)dtype);
 }
 
+/* May a result of this op be complex? */
+static CNI_APART bool makes_complex(const cn_op *op)
+{
+  if (op->flags & (CN_OP_ANY_DTYPE | CN_OP_VIEW)) return true;
+  const cni_opinfo *info = cni_op_info(op);
+  return info && info->complex == CNI_COMPLEX_AS_IS;
+}
+
 static inline void fill_spec(cn_spec *s, int dtype, int ndim, const int64_t *shape)
 {
   s->dtype = dtype;
@@ -45,7 +53,7 @@ int cn_call_result(cn_call *c, int i, int dtype, int ndim, const int64_t *shape)
   cn_spec *s = &c->spec[i];
   if (i >= CNI_MAX_RESULTS) return cn_call_fail(c, CN_ERR_UNSUPPORTED, "more than %d results", CNI_MAX_RESULTS);
   if (!cni_dtype_valid(dtype)) return cn_call_fail(c, CN_ERR_DTYPE, "%d is not a data type", dtype);
-  if (CNI_UNLIKELY(cni_dtype_is_complex(dtype)) && !(c->op->flags & (CN_OP_ANY_DTYPE | CN_OP_VIEW)))
+  if (CNI_UNLIKELY(cni_dtype_is_complex(dtype)) && !makes_complex(c->op))
     return cn_call_fail(c, CN_ERR_DTYPE, "nothing computes %s yet", cn_dtype_name((cn_dtype)dtype));
   if (CNI_UNLIKELY(!cni_shape_fits(ndim, shape, cni_dtype_size(dtype), &numel)))
     return cni_shape_check(name_of(c), ndim, shape, cni_dtype_size(dtype), &numel);
@@ -81,7 +89,7 @@ static int merge_tiers(int higher, int lower)
 {
   if (!higher) return lower;
   if (!lower || cni_dtype_category(lower) <= cni_dtype_category(higher)) return higher;
-  return lower;
+  return cni_dtype_is_float(higher) ? cni_dtype_complex(higher) : lower; /* the precision stays the higher tier's */
 }
 
 int cni_result_type(const cn_call *c, cn_tensor *const *in, int n)
@@ -95,8 +103,9 @@ int cni_result_type(const cn_call *c, cn_tensor *const *in, int n)
     const cn_desc *d = &in[i]->d;
     int k = d->weak ? 2 : d->ndim == 0 ? 1 : 0, dtype = d->dtype;
     if (d->weak && dtype == CN_F64) dtype = (int)cni_state()->default_dtype;
+    if (d->weak && dtype == CN_C128) dtype = cni_dtype_complex((int)cni_state()->default_dtype);
     int both = tier[k] ? cni_promote(tier[k], dtype) : dtype;
-    if (!both || !cni_dtype_computes(both)) {
+    if (!both || !(cni_dtype_computes(both) || cni_dtype_is_complex(both))) {
       cn_call_fail(c, CN_ERR_DTYPE, "%s and %s do not compute together; cast one with cn_cast",
                    cn_dtype_name((cn_dtype)(tier[k] ? tier[k] : dtype)), cn_dtype_name((cn_dtype)dtype));
       return CN_DTYPE_NONE;

@@ -169,26 +169,26 @@ static int block_diag_decompose(cn_call *c)
 
 /* clang-format off */
 const cn_op cni_join_ops[] = {
-  {.sig = "cat(Tensor[] tensors, int dim=0) -> Tensor ; alias_concat alias_concatenate amp_wide",
+  {.sig = "cat(Tensor[] tensors, int dim=0) -> Tensor ; alias_concat alias_concatenate amp_wide complex",
    .doc = "Tensors one after another along a dimension; the other sizes must match. Types promote; empty vectors of "
           "shape (0,) are passed over.",
    .flags = CN_OP_ANY_DTYPE, .infer = cat_infer, .vjp = cat_vjp},
-  {.sig = "stack(Tensor[] tensors, int dim=0) -> Tensor ; amp_wide grad_fn",
+  {.sig = "stack(Tensor[] tensors, int dim=0) -> Tensor ; amp_wide grad_fn complex",
    .doc = "Tensors of one shape along a new dimension before dim.",
    .flags = CN_OP_COMPOSITE, .decompose = stack_decompose},
-  {.sig = "hstack(Tensor[] tensors) -> Tensor",
+  {.sig = "hstack(Tensor[] tensors) -> Tensor ; complex",
    .doc = "Tensors side by side: along dimension 1, vectors along dimension 0.",
    .flags = CN_OP_COMPOSITE, .decompose = hstack_decompose},
-  {.sig = "vstack(Tensor[] tensors) -> Tensor ; alias_row_stack",
+  {.sig = "vstack(Tensor[] tensors) -> Tensor ; alias_row_stack complex",
    .doc = "Tensors on top of each other: along dimension 0, vectors as rows.",
    .flags = CN_OP_COMPOSITE, .decompose = vstack_decompose},
-  {.sig = "dstack(Tensor[] tensors) -> Tensor",
+  {.sig = "dstack(Tensor[] tensors) -> Tensor ; complex",
    .doc = "Tensors behind each other along dimension 2, after atleast_3d.",
    .flags = CN_OP_COMPOSITE, .decompose = dstack_decompose},
-  {.sig = "column_stack(Tensor[] tensors) -> Tensor",
+  {.sig = "column_stack(Tensor[] tensors) -> Tensor ; complex",
    .doc = "Tensors side by side along dimension 1; vectors and numbers are columns.",
    .flags = CN_OP_COMPOSITE, .decompose = column_stack_decompose},
-  {.sig = "block_diag(Tensor[] tensors) -> Tensor ; grad_fn",
+  {.sig = "block_diag(Tensor[] tensors) -> Tensor ; grad_fn complex",
    .doc = "A matrix with these matrices along its diagonal and zeros elsewhere; vectors are rows.",
    .flags = CN_OP_COMPOSITE, .decompose = block_diag_decompose},
 };

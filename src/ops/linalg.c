@@ -2,8 +2,8 @@
  * Cholesky; and the checks of linalg.h.
  *
  * Place in the flow: infer and gradients here, kernels in the backends (the CPU's use LAPACK where there is
- * one). Invariant: float32 and float64 only, as in PyTorch; the last two dimensions are the matrix, all
- * others a batch. */
+ * one). Invariant: float32, float64 and their complex types only, as in PyTorch; the last two dimensions are the
+ * matrix, all others a batch. */
 #include <cairn/kw.h>
 
 #include "cost.h"
@@ -15,8 +15,8 @@
 int cni_check_float(const cn_call *c, int i)
 {
   int dtype = c->in[i]->d.dtype;
-  if (dtype == CN_F32 || dtype == CN_F64) return CN_OK;
-  return cn_call_fail(c, CN_ERR_DTYPE, "takes float32 and float64, not %s; cast with cn_cast",
+  if (dtype == CN_F32 || dtype == CN_F64 || dtype == CN_C64 || dtype == CN_C128) return CN_OK;
+  return cn_call_fail(c, CN_ERR_DTYPE, "takes float32 and float64, and their complex types, not %s; cast with cn_cast",
                       cn_dtype_name((cn_dtype)dtype));
 }
 
@@ -115,17 +115,41 @@ static int solve_ex_infer(cn_call *c)
   return status ? status : cn_call_result(c, 1, CN_I32, x->ndim - core, x->shape);
 }
 
-/* A X = B: gB solves A^T gB = g, and gA = -gB X^T; transposed for X A = B. */
+/* Of complex matrices: by LU. linalg_solve(A, B, left) */
+static cn_tensor *solved_by_lu(const cn_call *c, cn_tensor **info, bool check)
+{
+  cn_tensor *lu, *pivots, *a = c->in[0], *b = c->in[1];
+  bool vector = is_vector(a->d.ndim, a->d.shape, b->d.ndim, b->d.shape);
+  if (cn_linalg_lu_factor_ex(&lu, &pivots, info, a, .check_errors = check)) return NULL;
+  if (vector && b->d.ndim == 1 && a->d.ndim > 2) b = cn_expand(b, a->d.shape, (size_t)a->d.ndim - 1);
+  cn_tensor *x = cn_linalg_lu_solve(lu, pivots, vector ? cn_unsqueeze(b, -1) : b, .no_left = !cni_arg_bool(c->args, 2));
+  return vector ? cn_squeeze(x, .dim = CN_INTS(-1)) : x;
+}
+static int solve_decompose(cn_call *c)
+{
+  cn_tensor *info;
+  c->out[0] = solved_by_lu(c, &info, true);
+  return cn_err();
+}
+static int solve_ex_decompose(cn_call *c)
+{
+  cn_tensor *info = NULL;
+  c->out[0] = solved_by_lu(c, &info, cni_arg_bool(c->args, 3));
+  c->out[1] = cn_expand(info, c->spec[1].shape, (size_t)c->spec[1].ndim);
+  return cn_err();
+}
+
+/* A X = B: gB solves A^H gB = g, and gA = -gB X^H; transposed for X A = B. */
 static int solve_vjp(cn_vjp *v)
 {
   const cn_meta *a = &v->in_meta[0], *b = &v->in_meta[1];
   bool right = !cni_arg_bool(v->args, 2);
-  cn_tensor *x = v->out[0], *gb = cn_linalg_solve(cni_swapped(v->in[0]), v->g[0], .no_left = right);
+  cn_tensor *x = v->out[0], *gb = cn_linalg_solve(cni_adjoint(v->in[0]), v->g[0], .no_left = right);
   v->gin[1] = gb;
   if (!v->need[0]) return cn_err();
   if (is_vector(a->ndim, a->shape, b->ndim, b->shape))
-    v->gin[0] = cn_neg(cn_mul(cn_unsqueeze(gb, -1), cn_unsqueeze(x, -2)));
-  else v->gin[0] = cn_neg(right ? cn_matmul(cni_swapped(x), gb) : cn_matmul(gb, cni_swapped(x)));
+    v->gin[0] = cn_neg(cn_mul(cn_unsqueeze(gb, -1), cn_unsqueeze(cn_conj(x), -2)));
+  else v->gin[0] = cn_neg(right ? cn_matmul(cni_adjoint(x), gb) : cn_matmul(gb, cni_adjoint(x)));
   return cn_err();
 }
 
@@ -144,11 +168,11 @@ static int triangular_vjp(cn_vjp *v)
 {
   bool upper = cni_arg_bool(v->args, UPPER), right = !cni_arg_bool(v->args, LEFT),
        unit = cni_arg_bool(v->args, UNIT);
-  cn_tensor *x = v->out[0], *gb = cn_linalg_solve_triangular(cni_swapped(v->in[0]), v->g[0], !upper,
+  cn_tensor *x = v->out[0], *gb = cn_linalg_solve_triangular(cni_adjoint(v->in[0]), v->g[0], !upper,
                                                              .no_left = right, .unitriangular = unit);
   v->gin[1] = gb;
   if (!v->need[0]) return cn_err();
-  cn_tensor *ga = cn_neg(right ? cn_matmul(cni_swapped(x), gb) : cn_matmul(gb, cni_swapped(x)));
+  cn_tensor *ga = cn_neg(right ? cn_matmul(cni_adjoint(x), gb) : cn_matmul(gb, cni_adjoint(x)));
   v->gin[0] = upper ? cn_triu(ga, .diagonal = unit) : cn_tril(ga, .diagonal = -(int)unit);
   return cn_err();
 }
@@ -170,7 +194,7 @@ static int inv_ex_infer(cn_call *c)
 /* d(A^-1) = -A^-1 dA A^-1 */
 static int inv_vjp(cn_vjp *v)
 {
-  cn_tensor *y = cni_swapped(v->out[0]);
+  cn_tensor *y = cni_adjoint(v->out[0]);
   v->gin[0] = cn_neg(cn_matmul(y, cn_matmul(v->g[0], y)));
   return cn_err();
 }
@@ -183,14 +207,39 @@ static int inv_decompose(cn_call *c)
   return cn_err();
 }
 
+static int inv_ex_decompose(cn_call *c)
+{
+  const cn_desc *d = &c->in[0]->d;
+  cn_tensor *eye = cn_eye(d->shape[d->ndim - 1], CN_NONE, .dtype = (cn_dtype)d->dtype, .device = c->device);
+  eye = cn_expand(eye, d->shape, (size_t)d->ndim);
+  cn_linalg_solve_ex(&c->out[0], &c->out[1], c->in[0], eye, .check_errors = cni_arg_bool(c->args, 1));
+  return cn_err();
+}
+
+/* 1 or -1 by the number of row exchanges, in that type */
+static cn_tensor *sign_of(cn_tensor *pivots, int64_t n, cn_dtype dtype)
+{
+  cn_tensor *counts = cn_arange(1, (double)n + 1, .dtype = CN_I32, .device = cn_device_of(pivots));
+  return cn_cast(cn_prod_dim(cn_where(cn_eq(pivots, counts), cn_int(1), cn_int(-1)), -1), dtype);
+}
+
+static int det_decompose(cn_call *c)
+{
+  cn_tensor *lu, *pivots, *info;
+  if (cn_linalg_lu_factor_ex(&lu, &pivots, &info, c->in[0])) return cn_err();
+  cn_tensor *diagonal = cn_diagonal(lu, .dim1 = -2, .dim2 = -1);
+  c->out[0] = cn_mul(cn_prod_dim(diagonal, -1), sign_of(pivots, cn_size(lu, -1), cn_dtype_of(lu)));
+  return cn_err();
+}
+
 static int det_infer(cn_call *c)
 {
   int status = cni_check_square(c, 0);
   return status ? status : cn_call_result(c, 0, c->in[0]->d.dtype, c->in[0]->d.ndim - 2, c->in[0]->d.shape);
 }
 
-/* The adjugate, transposed: the gradient of the determinant. Of a singular matrix, by its LU factors with the zeros on
- * the diagonal of U moved a little: the determinant is smooth, so this is near. */
+/* The adjugate, transposed and conjugated: the gradient of the determinant. Of a singular matrix, by its LU factors
+ * with the zeros on the diagonal of U moved a little: the determinant is smooth, so this is near. */
 static cn_tensor *cofactors(cn_tensor *a)
 {
   cn_tensor *lu, *pivots;
@@ -198,10 +247,8 @@ static cn_tensor *cofactors(cn_tensor *a)
   int64_t n = cn_size(a, -1);
   cn_linalg_lu_factor_ex(&lu, &pivots, NULL, a);
   cn_tensor *diagonal = cn_diagonal(lu, .dim1 = -2, .dim2 = -1), *zero = cn_eq(diagonal, cn_int(0));
-  cn_tensor *moved = cn_where(zero, cn_num(dtype == CN_F64 ? 1e-16 : 1e-7), diagonal);
-  cn_tensor *counts = cn_arange(1, (double)n + 1, .dtype = CN_I32, .device = cn_device_of(a));
-  cn_tensor *sign = cn_prod_dim(cn_where(cn_eq(pivots, counts), cn_int(1), cn_int(-1)), -1);
-  cn_tensor *det = cn_mul(cn_prod_dim(moved, -1), cn_cast(sign, dtype));
+  cn_tensor *moved = cn_where(zero, cn_num(cni_real_type((int)dtype) == CN_F64 ? 1e-16 : 1e-7), diagonal);
+  cn_tensor *det = cn_conj(cn_mul(cn_prod_dim(moved, -1), sign_of(pivots, n, dtype)));
   lu = cn_diagonal_scatter(lu, moved, .dim1 = -2, .dim2 = -1);
   cn_tensor *eye = cn_eye(n, CN_NONE, .dtype = dtype, .device = cn_device_of(a));
   cn_tensor *inverse = cn_linalg_lu_solve(lu, pivots, eye, .adjoint = true);
@@ -222,10 +269,10 @@ static int det_vjp(cn_vjp *v)
 static int cholesky_vjp(cn_vjp *v)
 {
   bool upper = cni_arg_bool(v->args, 1);
-  cn_tensor *l = upper ? cni_swapped(v->out[0]) : v->out[0], *g = upper ? cni_swapped(v->g[0]) : v->g[0];
-  cn_tensor *p = cn_matmul(cni_swapped(l), g);
-  cn_tensor *s = cn_true_divide(cn_add(cn_tril(p), cni_swapped(cn_tril(p, .diagonal = -1))), cn_int(2));
-  s = cn_linalg_solve_triangular(cni_swapped(l), s, true);                  /* L^-T S */
+  cn_tensor *l = upper ? cni_adjoint(v->out[0]) : v->out[0], *g = upper ? cni_adjoint(v->g[0]) : v->g[0];
+  cn_tensor *p = cn_matmul(cni_adjoint(l), g);
+  cn_tensor *s = cn_true_divide(cn_add(cn_tril(p), cni_adjoint(cn_tril(p, .diagonal = -1))), cn_int(2));
+  s = cn_linalg_solve_triangular(cni_adjoint(l), s, true);                  /* L^-T S */
   v->gin[0] = cn_linalg_solve_triangular(l, s, false, .no_left = true); /* ... L^-1 */
   return cn_err();
 }
@@ -233,41 +280,45 @@ static int cholesky_vjp(cn_vjp *v)
 /* clang-format off */
 const cn_op cni_linalg_ops[] = {
   {.sig = "linalg_solve(Tensor A, Tensor B, *, bool left=True) -> Tensor ; linalg amp_f32_host "
-          "grad_fn_LinalgSolveExBackward0",
+          "grad_fn_LinalgSolveExBackward0 complex",
    .doc = "X of A X = B, or of X A = B with left=False. A is square; B is a matrix or, where its shape is A's "
           "without the last dimension or it has one dimension, a vector. A singular A is an error.",
    .cost = cni_cost_solve,
-   .infer = solve_infer, .vjp = solve_vjp, .needs = {[0] = CN_IN(0) | CN_OUT(0), [1] = CN_IN(0)}},
+   .infer = solve_infer, .vjp = solve_vjp, .decompose = solve_decompose,
+   .needs = {[0] = CN_IN(0) | CN_OUT(0), [1] = CN_IN(0)}},
   {.sig = "linalg_solve_ex(Tensor A, Tensor B, *, bool left=True, bool check_errors=False) -> (Tensor result, "
-          "Tensor info) ; linalg amp_f32_host",
+          "Tensor info) ; linalg amp_f32_host complex",
    .doc = "linalg_solve that reports a singular A in info: the place of the zero pivot, from 1, else 0. Its result is "
           "NaN then. check_errors makes it an error again.",
    .cost = cni_cost_solve,
-   .infer = solve_ex_infer, .vjp = solve_vjp, .needs = {[0] = CN_IN(0) | CN_OUT(0), [1] = CN_IN(0)}},
+   .infer = solve_ex_infer, .vjp = solve_vjp, .decompose = solve_ex_decompose,
+   .needs = {[0] = CN_IN(0) | CN_OUT(0), [1] = CN_IN(0)}},
   {.sig = "linalg_solve_triangular(Tensor A, Tensor B, *, bool upper, bool left=True, bool unitriangular=False) "
-          "-> Tensor ; linalg amp_f32_host",
+          "-> Tensor ; linalg amp_f32_host complex",
    .doc = "X of A X = B, or of X A = B with left=False, for a triangular A: only that triangle is read, and with "
           "unitriangular its diagonal counts as ones.",
    .cost = cni_cost_triangular,
    .infer = triangular_infer, .vjp = triangular_vjp, .needs = {[0] = CN_IN(0) | CN_OUT(0), [1] = CN_IN(0)}},
-  {.sig = "linalg_inv(Tensor A) -> Tensor ; linalg amp_f32_host grad_fn_LinalgInvExBackward0",
+  {.sig = "linalg_inv(Tensor A) -> Tensor ; linalg amp_f32_host grad_fn_LinalgInvExBackward0 complex",
    .doc = "Inverse of a square matrix or a batch of them. A singular one is an error.",
    .cost = cni_cost_inverse,
    .infer = inv_infer, .vjp = inv_vjp, .decompose = inv_decompose, .needs = {[0] = CN_OUT(0)}},
-  {.sig = "linalg_inv_ex(Tensor A, *, bool check_errors=False) -> (Tensor inverse, Tensor info) ; linalg amp_f32_host",
+  {.sig = "linalg_inv_ex(Tensor A, *, bool check_errors=False) -> (Tensor inverse, Tensor info) ; linalg amp_f32_host "
+          "complex",
    .doc = "linalg_inv that reports a singular A in info: the place of the zero pivot, from 1, else 0. Its inverse is "
           "NaN "
           "then. check_errors makes it an error again.",
-   .cost = cni_cost_inverse, .infer = inv_ex_infer, .vjp = inv_vjp, .needs = {[0] = CN_OUT(0)}},
-  {.sig = "linalg_det(Tensor A) -> Tensor ; linalg amp_f32_host",
+   .cost = cni_cost_inverse,
+   .infer = inv_ex_infer, .vjp = inv_vjp, .decompose = inv_ex_decompose, .needs = {[0] = CN_OUT(0)}},
+  {.sig = "linalg_det(Tensor A) -> Tensor ; linalg amp_f32_host complex",
    .doc = "Determinant of a square matrix or of each of a batch. The gradient of a singular one is nearly exact.",
-   .cost = cni_cost_lu, .infer = det_infer, .vjp = det_vjp, .needs = {[0] = CN_IN(0)}},
-  {.sig = "linalg_cholesky(Tensor input, *, bool upper=False) -> Tensor ; linalg amp_f32_host",
+   .cost = cni_cost_lu, .infer = det_infer, .vjp = det_vjp, .decompose = det_decompose, .needs = {[0] = CN_IN(0)}},
+  {.sig = "linalg_cholesky(Tensor input, *, bool upper=False) -> Tensor ; linalg amp_f32_host complex",
    .doc = "The lower triangle L with L L^T = input, or U with U^T U = input for upper=True; only that triangle of "
           "input is read. A matrix that is not positive definite is an error.",
    .cost = cni_cost_cholesky, .infer = inv_infer, .vjp = cholesky_vjp, .needs = {[0] = CN_OUT(0)}},
   {.sig = "linalg_cholesky_ex(Tensor input, *, bool upper=False, bool check_errors=False) -> (Tensor L, Tensor info) "
-          "; linalg amp_f32_host",
+          "; linalg amp_f32_host complex",
    .doc = "linalg_cholesky that reports a matrix that is not positive definite in info: the order of the first leading "
           "minor that is not, else 0. check_errors makes it an error again.",
    .cost = cni_cost_cholesky, .infer = inv_ex_infer, .vjp = cholesky_vjp, .needs = {[0] = CN_OUT(0)}},

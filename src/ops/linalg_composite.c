@@ -20,7 +20,7 @@ static int power_decompose(cn_call *c)
   if (n == 0) {
     cn_tensor *eye = cn_eye(cni_cols(d), CN_NONE, .dtype = (cn_dtype)d->dtype, .device = c->device);
     eye = cn_expand(eye, d->shape, (size_t)d->ndim);
-    c->out[0] = cn_where(cn_ge(eye, cn_int(0)), eye, x); /* always eye, but with a history, as in PyTorch */
+    c->out[0] = cn_where(cn_eq(eye, eye), eye, x); /* always eye, but with a history, as in PyTorch */
     return cn_err();
   }
   if (n < 0) x = cn_linalg_inv(x);
@@ -233,42 +233,42 @@ static int old_triangular_decompose(cn_call *c)
 
 /* clang-format off */
 const cn_op cni_linalg_composite_ops[] = {
-  {.sig = "linalg_matrix_power(Tensor A, int n) -> Tensor ; linalg amp_f32_host",
+  {.sig = "linalg_matrix_power(Tensor A, int n) -> Tensor ; linalg amp_f32_host complex",
    .doc = "A square matrix to an integer power; a negative one of its inverse.",
    .flags = CN_OP_COMPOSITE, .decompose = power_decompose},
-  {.sig = "matrix_power(Tensor input, int n) -> Tensor ; method",
+  {.sig = "matrix_power(Tensor input, int n) -> Tensor ; method complex",
    .doc = "linalg_matrix_power by its older name.",
    .flags = CN_OP_COMPOSITE, .decompose = old_power_decompose},
-  {.sig = "linalg_multi_dot(Tensor[] tensors) -> Tensor ; linalg amp_low_device",
+  {.sig = "linalg_multi_dot(Tensor[] tensors) -> Tensor ; linalg amp_low_device complex",
    .doc = "Product of a chain of matrices in the cheapest order; the first and last may be vectors.",
    .flags = CN_OP_COMPOSITE, .decompose = multi_dot_decompose},
-  {.sig = "linalg_diagonal(Tensor A, *, int offset=0, int dim1=-2, int dim2=-1) -> Tensor ; linalg",
+  {.sig = "linalg_diagonal(Tensor A, *, int offset=0, int dim1=-2, int dim2=-1) -> Tensor ; linalg complex",
    .doc = "A view of the diagonals of matrices: diagonal with the last two dims by default.",
    .flags = CN_OP_COMPOSITE, .decompose = diagonal_decompose},
-  {.sig = "matrix_trace(Tensor input) -> Tensor ; method overload_trace",
+  {.sig = "matrix_trace(Tensor input) -> Tensor ; method overload_trace complex",
    .doc = "Sum of the diagonal of a matrix: PyTorch's trace, a name that C gives to capture.",
    .flags = CN_OP_COMPOSITE, .decompose = trace_decompose},
-  {.sig = "linalg_tensorinv(Tensor A, int ind=2) -> Tensor ; linalg amp_f32_host",
+  {.sig = "linalg_tensorinv(Tensor A, int ind=2) -> Tensor ; linalg amp_f32_host complex",
    .doc = "Inverse of a tensor whose first ind dims are the rows of a square matrix and the others its columns.",
    .flags = CN_OP_COMPOSITE, .decompose = tensorinv_decompose},
-  {.sig = "linalg_tensorsolve(Tensor A, Tensor B, int[]? dims=None) -> Tensor ; linalg amp_f32_host",
+  {.sig = "linalg_tensorsolve(Tensor A, Tensor B, int[]? dims=None) -> Tensor ; linalg amp_f32_host complex",
    .doc = "X of tensordot(A, X) = B, over all dims of X; dims of A are moved to its end first.",
    .flags = CN_OP_COMPOSITE, .decompose = tensorsolve_decompose},
-  {.sig = "vander(Tensor x, int? N=None, bool increasing=False) -> Tensor",
+  {.sig = "vander(Tensor x, int? N=None, bool increasing=False) -> Tensor ; complex",
    .doc = "The powers 0 to N - 1 (N: the length of x) of a vector's elements, a row each, highest first unless "
           "increasing.",
    .flags = CN_OP_COMPOSITE, .decompose = vander_decompose},
-  {.sig = "linalg_vander(Tensor x, *, int? N=None) -> Tensor ; linalg",
+  {.sig = "linalg_vander(Tensor x, *, int? N=None) -> Tensor ; linalg complex",
    .doc = "The powers 0 to N - 1 of each element, along a new last dim; N is the size of the last dim by default.",
    .flags = CN_OP_COMPOSITE, .decompose = linalg_vander_decompose},
-  {.sig = "inverse(Tensor input) -> Tensor ; method amp_f32_host",
+  {.sig = "inverse(Tensor input) -> Tensor ; method amp_f32_host complex",
    .doc = "linalg_inv by its older name.",
    .flags = CN_OP_COMPOSITE, .decompose = inverse_decompose},
-  {.sig = "det(Tensor input) -> Tensor ; method amp_f32_host",
+  {.sig = "det(Tensor input) -> Tensor ; method amp_f32_host complex",
    .doc = "linalg_det by its older name.",
    .flags = CN_OP_COMPOSITE, .decompose = old_det_decompose},
   {.sig = "triangular_solve(Tensor b, Tensor A, bool upper=True, bool transpose=False, bool unitriangular=False) -> "
-          "(Tensor solution, Tensor cloned_coefficient) ; method",
+          "(Tensor solution, Tensor cloned_coefficient) ; method complex",
    .doc = "linalg_solve_triangular by its older name, and a copy of A.",
    .flags = CN_OP_COMPOSITE, .decompose = old_triangular_decompose},
 };

@@ -25,18 +25,25 @@ static int qr_infer(cn_call *c)
   return status ? status : cni_matrix_result(c, 1, a->dtype, k, n);
 }
 
+/* The imaginary parts of a square matrix's diagonal, as a diagonal matrix. */
+static cn_tensor *imag_diagonal(cn_tensor *m)
+{
+  return cn_diag_embed(cn_diagonal(cn_imag(m), .dim1 = -2, .dim2 = -1), .dim1 = -2, .dim2 = -1);
+}
+
 /* The gradient for a square R. gq, gr may be NULL. */
 static cn_tensor *tall_qr_gradient(cn_tensor *q, cn_tensor *r, cn_tensor *gq, cn_tensor *gr)
 {
-  cn_tensor *m = gr ? cn_matmul(gr, cni_swapped(r)) : NULL;
+  cn_tensor *m = gr ? cn_matmul(gr, cni_adjoint(r)) : NULL;
   if (gq) {
-    cn_tensor *rotation = cn_matmul(cni_swapped(q), gq);
+    cn_tensor *rotation = cn_matmul(cni_adjoint(q), gq);
     m = m ? cn_sub(m, rotation) : cn_neg(rotation);
   }
-  m = cn_triu(m); /* made symmetric from its upper triangle */
-  m = cn_matmul(q, cn_add(m, cni_swapped(cn_triu(m, .diagonal = 1))));
+  m = cn_triu(m); /* made symmetric (Hermitian) from its upper triangle */
+  if (m && cni_dtype_is_complex(m->d.dtype)) m = cn_sub(m, cn_mul(imag_diagonal(m), cn_complex_num(0, 1)));
+  m = cn_matmul(q, cn_add(m, cni_adjoint(cn_triu(m, .diagonal = 1))));
   if (gq) m = cn_add(m, gq);
-  return cn_linalg_solve_triangular(cni_swapped(r), m, false, .no_left = true);
+  return cn_linalg_solve_triangular(cni_adjoint(r), m, false, .no_left = true);
 }
 
 /* A wide A = [A1 A2] is Q [R1 R2] with R2 = Q^T A2. */
@@ -56,7 +63,7 @@ static int qr_vjp(cn_vjp *v)
   }
   cn_tensor *r1 = cn_narrow(r, -1, 0, m), *r2 = cn_narrow(r, -1, m, n - m), *gr1 = NULL, *second;
   if (gr) {
-    cn_tensor *gr2 = cn_narrow(gr, -1, m, n - m), *more = cn_matmul(q, cn_matmul(r2, cni_swapped(gr2)));
+    cn_tensor *gr2 = cn_narrow(gr, -1, m, n - m), *more = cn_matmul(q, cn_matmul(r2, cni_adjoint(gr2)));
     gr1 = cn_narrow(gr, -1, 0, m);
     gq = gq ? cn_add(gq, more) : more;
     second = cn_matmul(q, gr2);
@@ -77,7 +84,7 @@ static int svd_infer(cn_call *c)
   int64_t m = cni_rows(a), n = cni_cols(a), k = m < n ? m : n;
   bool full = cni_arg_bool(c->args, 1);
   status = cni_matrix_result(c, 0, a->dtype, m, full ? m : k);
-  if (!status) status = cni_matrix_result(c, 1, a->dtype, k, -1);
+  if (!status) status = cni_matrix_result(c, 1, cni_real_type(a->dtype), k, -1);
   return status ? status : cni_matrix_result(c, 2, a->dtype, full ? n : k, n);
 }
 
@@ -86,15 +93,17 @@ static int svdvals_infer(cn_call *c)
   int status = cni_check_matrix(c, 0);
   const cn_desc *a = &c->in[0]->d;
   if (status) return status;
-  return cni_matrix_result(c, 0, a->dtype, cni_rows(a) < cni_cols(a) ? cni_rows(a) : cni_cols(a), -1);
+  return cni_matrix_result(c, 0, cni_real_type(a->dtype), cni_rows(a) < cni_cols(a) ? cni_rows(a) : cni_cols(a), -1);
 }
 
-/* x - x^T over the differences of squares of s, whose diagonal counts as ones. */
+/* x - x^H over the differences of squares of s, whose diagonal counts as ones; 0 on its own diagonal. */
 static cn_tensor *skew_over_gaps(cn_tensor *x, cn_tensor *s)
 {
   cn_tensor *squares = cn_square(s), *gaps = cn_sub(cn_unsqueeze(squares, -2), cn_unsqueeze(squares, -1));
   cn_tensor *eye = cn_eye(cn_size(s, -1), CN_NONE, .dtype = cn_dtype_of(s), .device = cn_device_of(s));
-  return cn_true_divide(cn_sub(x, cni_swapped(x)), cn_add(gaps, eye));
+  cn_tensor *skew = cn_sub(x, cni_adjoint(x));
+  if (skew && cni_dtype_is_complex(skew->d.dtype)) skew = cn_mul(skew, cn_sub(cn_num(1), eye));
+  return cn_true_divide(skew, cn_add(gaps, eye));
 }
 
 static cn_tensor *sum_of(cn_tensor *a, cn_tensor *b) { return !a ? b : !b ? a : cn_add(a, b); }
@@ -102,7 +111,7 @@ static cn_tensor *sum_of(cn_tensor *a, cn_tensor *b) { return !a ? b : !b ? a : 
 /* What of x lies outside the space of the orthonormal columns of u. */
 static cn_tensor *outside(cn_tensor *x, cn_tensor *u)
 {
-  return cn_sub(x, cn_matmul(u, cn_matmul(cni_swapped(u), x)));
+  return cn_sub(x, cn_matmul(u, cn_matmul(cni_adjoint(u), x)));
 }
 
 static cn_tensor *as_diagonal(cn_tensor *g)
@@ -115,14 +124,17 @@ static cn_tensor *as_diagonal(cn_tensor *g)
 static cn_tensor *svd_gradient(cn_tensor *u, cn_tensor *s, cn_tensor *vh, cn_tensor *gu, cn_tensor *gs, cn_tensor *gvh)
 {
   int64_t m = cn_size(u, -2), n = cn_size(vh, -1), k = cn_size(s, -1);
-  cn_tensor *v = cni_swapped(vh), *columns = cn_unsqueeze(s, -2), *rows = cn_unsqueeze(s, -1), *inner = NULL;
+  cn_tensor *v = cni_adjoint(vh), *columns = cn_unsqueeze(s, -2), *rows = cn_unsqueeze(s, -1), *inner = NULL;
   if (!gu && !gvh) return cn_matmul(cn_mul(u, cn_unsqueeze(gs, -2)), vh);
-  if (gu) inner = cn_mul(skew_over_gaps(cn_matmul(cni_swapped(u), gu), s), columns);
-  if (gvh) inner = sum_of(inner, cn_mul(rows, skew_over_gaps(cn_matmul(vh, cni_swapped(gvh)), s)));
+  if (gu) inner = cn_mul(skew_over_gaps(cn_matmul(cni_adjoint(u), gu), s), columns);
+  if (gvh) inner = sum_of(inner, cn_mul(rows, skew_over_gaps(cn_matmul(vh, cni_adjoint(gvh)), s)));
+  if (gu && gvh && u && cni_dtype_is_complex(u->d.dtype)) /* what both turn alike, by a phase */
+    inner = sum_of(inner, cn_mul(cn_true_divide(imag_diagonal(cn_matmul(cni_adjoint(u), gu)), columns),
+                                 cn_complex_num(0, 1)));
   if (gs) inner = sum_of(inner, as_diagonal(gs));
   if (m > k && gu) return cn_matmul(cn_add(cn_matmul(u, inner), cn_true_divide(outside(gu, u), columns)), vh);
   if (n > k && gvh) {
-    cn_tensor *rest = cni_swapped(cn_true_divide(outside(cni_swapped(gvh), v), columns));
+    cn_tensor *rest = cni_adjoint(cn_true_divide(outside(cni_adjoint(gvh), v), columns));
     return cn_matmul(u, cn_add(cn_matmul(inner, vh), rest));
   }
   return cn_matmul(u, cn_matmul(inner, vh));
@@ -158,7 +170,7 @@ static int old_svd_decompose(cn_call *c)
   bool some = cni_arg_bool(c->args, 1);
   if (cni_arg_bool(c->args, 2)) {
     cn_linalg_svd(&c->out[0], &c->out[1], &vh, x, .no_full_matrices = some);
-    c->out[2] = cni_swapped(vh);
+    c->out[2] = cni_adjoint(vh);
     return cn_err();
   }
   int status = cni_check_matrix(c, 0);
@@ -182,7 +194,7 @@ static int eigvalsh_infer(cn_call *c)
   if (status) return status;
   if (!strchr("LUlu", *uplo) || !*uplo || uplo[1])
     return cn_call_fail(c, CN_ERR_VALUE, "UPLO must be 'L' or 'U', but is '%s'", uplo);
-  return cni_matrix_result(c, 0, c->in[0]->d.dtype, cni_rows(&c->in[0]->d), -1);
+  return cni_matrix_result(c, 0, cni_real_type(c->in[0]->d.dtype), cni_rows(&c->in[0]->d), -1);
 }
 
 static int eigh_infer(cn_call *c)
@@ -196,15 +208,15 @@ static int eigh_vjp(cn_vjp *v)
   cn_tensor *l = v->out[0], *q = v->out[1], *gl = v->g[0], *gq = v->g[1];
   if (!gl && !gq) return CN_OK;
   if (!gq) {
-    v->gin[0] = cn_matmul(cn_mul(q, cn_unsqueeze(gl, -2)), cni_swapped(q));
+    v->gin[0] = cn_matmul(cn_mul(q, cn_unsqueeze(gl, -2)), cni_adjoint(q));
     return cn_err();
   }
   cn_tensor *eye = cn_eye(cn_size(l, -1), CN_NONE, .dtype = cn_dtype_of(l), .device = cn_device_of(l));
-  cn_tensor *gaps = cn_sub(cn_unsqueeze(l, -2), cn_unsqueeze(l, -1)), *rotation = cn_matmul(cni_swapped(q), gq);
+  cn_tensor *gaps = cn_sub(cn_unsqueeze(l, -2), cn_unsqueeze(l, -1)), *rotation = cn_matmul(cni_adjoint(q), gq);
   cn_tensor *inner = cn_where(cn_ne(eye, cn_int(0)), cn_int(0), cn_true_divide(rotation, cn_add(gaps, eye)));
-  inner = cn_true_divide(cn_add(inner, cni_swapped(inner)), cn_int(2)); /* A is symmetric, and so is its gradient */
+  inner = cn_true_divide(cn_add(inner, cni_adjoint(inner)), cn_int(2)); /* A is symmetric, and so is its gradient */
   if (gl) inner = cn_add(inner, as_diagonal(gl));
-  v->gin[0] = cn_matmul(q, cn_matmul(inner, cni_swapped(q)));
+  v->gin[0] = cn_matmul(q, cn_matmul(inner, cni_adjoint(q)));
   return cn_err();
 }
 
@@ -212,7 +224,53 @@ static int eigvalsh_vjp(cn_vjp *v)
 {
   cn_tensor *q;
   cn_linalg_eigh(NULL, &q, v->in[0], .UPLO = cni_arg_str(v->args, 1));
-  v->gin[0] = cn_matmul(cn_mul(q, cn_unsqueeze(v->g[0], -2)), cni_swapped(q));
+  v->gin[0] = cn_matmul(cn_mul(q, cn_unsqueeze(v->g[0], -2)), cni_adjoint(q));
+  return cn_err();
+}
+
+/* ---- linalg_eig(A) -> (eigenvalues, eigenvectors), linalg_eigvals(A): complex, of any square matrix ---- */
+
+static int eigvals_infer(cn_call *c)
+{
+  int status = cni_check_square(c, 0);
+  const cn_desc *a = &c->in[0]->d;
+  return status ? status : cni_matrix_result(c, 0, cni_dtype_complex(a->dtype), cni_rows(a), -1);
+}
+
+static int eig_infer(cn_call *c)
+{
+  int status = eigvals_infer(c);
+  const cn_desc *a = &c->in[0]->d;
+  return status ? status : cn_call_result(c, 1, cni_dtype_complex(a->dtype), a->ndim, a->shape);
+}
+
+/* V^-H (diag(gl) + (V^H gV - V^H V diag(Re(V^H gV))) / conj(l_j - l_i)) V^H; the diagonal of the quotient is 0. */
+static cn_tensor *eig_gradient(cn_tensor *l, cn_tensor *v, cn_tensor *gl, cn_tensor *gv)
+{
+  cn_tensor *vh = cni_adjoint(v), *inner = NULL;
+  if (gv) {
+    cn_tensor *eye = cn_eye(cn_size(l, -1), CN_NONE, .dtype = CN_BOOL, .device = cn_device_of(l));
+    cn_tensor *gaps = cn_conj(cn_sub(cn_unsqueeze(l, -2), cn_unsqueeze(l, -1))), *turned = cn_matmul(vh, gv);
+    cn_tensor *along = cn_real(cn_diagonal(turned, .dim1 = -2, .dim2 = -1));
+    inner = cn_sub(turned, cn_mul(cn_matmul(vh, v), cn_unsqueeze(along, -2)));
+    inner = cn_true_divide(cn_masked_fill(inner, eye, cn_int(0)), cn_masked_fill(gaps, eye, cn_int(1)));
+  }
+  if (gl) inner = sum_of(inner, cn_diag_embed(gl, .dim1 = -2, .dim2 = -1));
+  return cn_linalg_solve(vh, cn_matmul(inner, vh));
+}
+
+static int eig_vjp(cn_vjp *v)
+{
+  if (!v->g[0] && !v->g[1]) return CN_OK;
+  v->gin[0] = eig_gradient(v->out[0], v->out[1], v->g[0], v->g[1]);
+  return cn_err();
+}
+
+static int eigvals_vjp(cn_vjp *v)
+{
+  cn_tensor *l, *vectors;
+  if (cn_linalg_eig(&l, &vectors, v->in[0])) return cn_err();
+  v->gin[0] = eig_gradient(l, vectors, v->g[0], NULL);
   return cn_err();
 }
 
@@ -257,7 +315,7 @@ static int exp_decompose(cn_call *c)
 /* The derivative of exp at A^T in the direction g is the upper right block of exp([A^T g; 0 A^T]). */
 static int exp_vjp(cn_vjp *v)
 {
-  cn_tensor *a = cni_swapped(v->in[0]), *g = v->g[0];
+  cn_tensor *a = cni_adjoint(v->in[0]), *g = v->g[0];
   int dtype = v->in_meta[0].dtype, wide = cni_wide_type(dtype);
   int64_t n = cn_size(a, -1);
   a = cni_in_type(a, wide);
@@ -276,38 +334,48 @@ static int old_exp_decompose(cn_call *c)
 
 /* clang-format off */
 const cn_op cni_linalg_factor_ops[] = {
-  {.sig = "linalg_qr(Tensor A, str mode='reduced') -> (Tensor Q, Tensor R) ; linalg amp_f32_host",
+  {.sig = "linalg_qr(Tensor A, str mode='reduced') -> (Tensor Q, Tensor R) ; linalg amp_f32_host complex",
    .doc = "A = Q R, with orthonormal columns and an upper triangle. Q is (m, min(m, n)), or (m, m) with mode "
           "'complete'; "
           "mode 'r' gives R alone, and Q empty.",
    .cost = cni_cost_qr, .infer = qr_infer, .vjp = qr_vjp, .needs = {[0] = CN_OUT(0) | CN_OUT(1)}},
-  {.sig = "linalg_svd(Tensor A, bool full_matrices=True) -> (Tensor U, Tensor S, Tensor Vh) ; linalg amp_f32_host",
+  {.sig = "linalg_svd(Tensor A, bool full_matrices=True) -> (Tensor U, Tensor S, Tensor Vh) ; linalg amp_f32_host "
+          "complex",
    .doc = "A = U diag(S) Vh, with orthonormal columns of U and rows of Vh and falling S. U and Vh are square, or (m, "
           "k) and "
           "(k, n), k = min(m, n), without full_matrices. The largest element of each column of U is positive.",
    .cost = cni_cost_eigen, .infer = svd_infer, .vjp = svd_vjp, .needs = {[0] = CN_OUT(0) | CN_OUT(1) | CN_OUT(2)}},
-  {.sig = "linalg_svdvals(Tensor A) -> Tensor ; linalg amp_f32_host",
+  {.sig = "linalg_svdvals(Tensor A) -> Tensor ; linalg amp_f32_host complex",
    .doc = "The singular values of a matrix or of each of a batch, falling.",
    .cost = cni_cost_eigenvalues, .infer = svdvals_infer, .vjp = svdvals_vjp, .needs = {[0] = CN_IN(0)},
    .copied = CN_IN(0)},
-  {.sig = "svd(Tensor input, bool some=True, bool compute_uv=True) -> (Tensor U, Tensor S, Tensor V) ; method",
+  {.sig = "svd(Tensor input, bool some=True, bool compute_uv=True) -> (Tensor U, Tensor S, Tensor V) ; method complex",
    .doc = "linalg_svd by its older name: V is not transposed, some=True asks for the smaller U and V. Without "
           "compute_uv "
           "they are zeros.",
    .flags = CN_OP_COMPOSITE, .decompose = old_svd_decompose},
-  {.sig = "linalg_eigh(Tensor A, str UPLO='L') -> (Tensor eigenvalues, Tensor eigenvectors) ; linalg amp_f32_host",
+  {.sig = "linalg_eigh(Tensor A, str UPLO='L') -> (Tensor eigenvalues, Tensor eigenvectors) ; linalg amp_f32_host "
+          "complex",
    .doc = "A = Q diag(l) Q^T of a symmetric matrix, of which only the triangle UPLO is read: rising eigenvalues l, "
           "eigenvectors as columns of Q. The largest element of each is positive.",
    .cost = cni_cost_eigen, .infer = eigh_infer, .vjp = eigh_vjp, .needs = {[0] = CN_OUT(0) | CN_OUT(1)}},
-  {.sig = "linalg_eigvalsh(Tensor A, str UPLO='L') -> Tensor ; linalg amp_f32_host",
+  {.sig = "linalg_eigvalsh(Tensor A, str UPLO='L') -> Tensor ; linalg amp_f32_host complex",
    .doc = "The eigenvalues of a symmetric matrix, rising; only the triangle UPLO is read.",
    .cost = cni_cost_eigenvalues, .infer = eigvalsh_infer, .vjp = eigvalsh_vjp, .needs = {[0] = CN_IN(0)},
+   .copied = CN_IN(0)},
+  {.sig = "linalg_eig(Tensor A) -> (Tensor eigenvalues, Tensor eigenvectors) ; linalg complex amp_f32_host",
+   .doc = "A = V diag(l) V^-1 of a square matrix: complex eigenvalues l in no order, and eigenvectors of norm 1 as "
+          "columns of V. The largest element of each is real.",
+   .cost = cni_cost_eigen, .infer = eig_infer, .vjp = eig_vjp, .needs = {[0] = CN_OUT(0) | CN_OUT(1)}},
+  {.sig = "linalg_eigvals(Tensor A) -> Tensor ; linalg complex amp_f32_host",
+   .doc = "The eigenvalues of a square matrix, complex and in no order.",
+   .cost = cni_cost_eigenvalues, .infer = eigvals_infer, .vjp = eigvals_vjp, .needs = {[0] = CN_IN(0)},
    .copied = CN_IN(0)},
   {.sig = "linalg_matrix_exp(Tensor A) -> Tensor ; linalg amp_f32_host",
    .doc = "The exponential of square matrices, 1 + A + A A / 2 + ...; half-precision types are computed in float32.",
    .cost = cni_cost_matrix_exp,
    .infer = exp_infer, .vjp = exp_vjp, .decompose = exp_decompose, .needs = {[0] = CN_IN(0)}},
-  {.sig = "matrix_exp(Tensor input) -> Tensor ; method",
+  {.sig = "matrix_exp(Tensor input) -> Tensor ; method complex",
    .doc = "linalg_matrix_exp by its older name.",
    .flags = CN_OP_COMPOSITE, .decompose = old_exp_decompose},
 };

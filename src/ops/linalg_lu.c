@@ -32,10 +32,10 @@ static cn_tensor *square_gradient(cn_tensor *lu, cn_tensor *gl, cn_tensor *gu)
 {
   cn_tensor *l = cn_add(cn_tril(lu, .diagonal = -1),
                         cn_eye(cn_size(lu, -1), CN_NONE, .dtype = cn_dtype_of(lu), .device = cn_device_of(lu)));
-  cn_tensor *below = cn_tril(cn_matmul(cni_swapped(l), cn_tril(gl, .diagonal = -1)), .diagonal = -1);
-  cn_tensor *above = cn_triu(cn_matmul(cn_triu(gu), cni_swapped(cn_triu(lu))));
-  cn_tensor *x = cn_linalg_solve_triangular(cni_swapped(lu), cn_add(below, above), true, .unitriangular = true);
-  return cn_linalg_solve_triangular(cni_swapped(lu), x, false, .no_left = true);
+  cn_tensor *below = cn_tril(cn_matmul(cni_adjoint(l), cn_tril(gl, .diagonal = -1)), .diagonal = -1);
+  cn_tensor *above = cn_triu(cn_matmul(cn_triu(gu), cni_adjoint(cn_triu(lu))));
+  cn_tensor *x = cn_linalg_solve_triangular(cni_adjoint(lu), cn_add(below, above), true, .unitriangular = true);
+  return cn_linalg_solve_triangular(cni_adjoint(lu), x, false, .no_left = true);
 }
 
 /* Wide: U = [U1 U2], U2 = L^-1 A2. Tall: L = [L1; L2], L2 = A2 U^-1. */
@@ -47,11 +47,11 @@ static cn_tensor *packed_gradient(cn_tensor *lu, cn_tensor *g)
   cn_tensor *lu1 = cn_narrow(lu, dim, 0, k), *lu2 = cn_narrow(lu, dim, k, (m > n ? m : n) - k);
   cn_tensor *g1 = cn_narrow(g, dim, 0, k), *g2 = cn_narrow(g, dim, k, (m > n ? m : n) - k), *first, *second;
   if (m < n) {
-    second = cn_linalg_solve_triangular(cni_swapped(lu1), g2, true, .unitriangular = true);
-    first = square_gradient(lu1, cn_sub(g1, cn_matmul(second, cni_swapped(lu2))), g1);
+    second = cn_linalg_solve_triangular(cni_adjoint(lu1), g2, true, .unitriangular = true);
+    first = square_gradient(lu1, cn_sub(g1, cn_matmul(second, cni_adjoint(lu2))), g1);
   } else {
-    second = cn_linalg_solve_triangular(cni_swapped(lu1), g2, false, .no_left = true);
-    first = square_gradient(lu1, g1, cn_sub(g1, cn_matmul(cni_swapped(lu2), second)));
+    second = cn_linalg_solve_triangular(cni_adjoint(lu1), g2, false, .no_left = true);
+    first = square_gradient(lu1, g1, cn_sub(g1, cn_matmul(cni_adjoint(lu2), second)));
   }
   return cn_cat(CN_TENSORS(first, second), .dim = dim);
 }
@@ -165,8 +165,8 @@ static cn_tensor *solve_packed(cn_tensor *lu, cn_tensor *permutation, cn_tensor 
     b = cn_linalg_solve_triangular(lu, b, false, .unitriangular = true);
     return cn_linalg_solve_triangular(lu, b, true);
   }
-  b = cn_linalg_solve_triangular(cni_swapped(lu), b, false);
-  b = cn_linalg_solve_triangular(cni_swapped(lu), b, true, .unitriangular = true);
+  b = cn_linalg_solve_triangular(cni_adjoint(lu), b, false);
+  b = cn_linalg_solve_triangular(cni_adjoint(lu), b, true, .unitriangular = true);
   return permuted(b, permutation, true);
 }
 
@@ -199,7 +199,7 @@ static int lu_solve_decompose(cn_call *c)
   if (status) return status;
   cn_tensor *permutation = cn_lu_permutation(c->in[1], cni_rows(&c->in[0]->d));
   if (left) c->out[0] = solve_packed(c->in[0], permutation, c->in[2], adjoint);
-  else c->out[0] = cni_swapped(solve_packed(c->in[0], permutation, cni_swapped(c->in[2]), !adjoint));
+  else c->out[0] = cni_adjoint(solve_packed(c->in[0], permutation, cni_adjoint(c->in[2]), !adjoint));
   return cn_err();
 }
 
@@ -215,8 +215,9 @@ static int old_lu_solve_decompose(cn_call *c)
 static int slogdet_infer(cn_call *c)
 {
   int status = cni_check_square(c, 0);
-  for (int i = 0; i < 2 && !status; i++) status = cni_matrix_result(c, i, c->in[0]->d.dtype, -1, -1);
-  return status;
+  int dtype = c->in[0]->d.dtype;
+  if (!status) status = cni_matrix_result(c, 0, dtype, -1, -1);
+  return status ? status : cni_matrix_result(c, 1, cni_real_type(dtype), -1, -1);
 }
 
 static int slogdet_decompose(cn_call *c)
@@ -225,19 +226,23 @@ static int slogdet_decompose(cn_call *c)
   cn_linalg_lu_factor_ex(&lu, &pivots, NULL, c->in[0]);
   cn_tensor *diagonal = cn_diagonal(lu, .dim1 = -2, .dim2 = -1);
   cn_tensor *counts = cn_arange(1, (double)cni_cols(&c->in[0]->d) + 1, .dtype = CN_I32, .device = c->device);
-  cn_tensor *signs = cn_where(cn_eq(pivots, counts), cn_sign(diagonal), cn_neg(cn_sign(diagonal)));
+  cn_tensor *own = cn_sgn(diagonal), *signs = cn_where(cn_eq(pivots, counts), own, cn_neg(own));
   c->out[0] = cn_prod_dim(signs, -1);
   c->out[1] = cn_sum(cn_log(cn_abs(diagonal)), .dim = CN_INTS(-1));
   return cn_err();
 }
 
-/* d log|det A| = trace(A^-1 dA); the sign is constant. */
+/* d log|det A| = Re trace(A^-1 dA); the sign is constant, or turns by the imaginary part. */
 static int slogdet_vjp(cn_vjp *v)
 {
-  cn_tensor *inverse;
-  if (!v->g[1]) return CN_OK;
+  cn_tensor *inverse, *g = v->g[1];
+  if (v->g[0] && cni_dtype_is_complex(v->g[0]->d.dtype)) {
+    cn_tensor *turn = cn_imag(cn_mul(cn_conj(v->g[0]), v->out[0]));
+    g = cn_complex(g ? g : cn_zeros_like(turn), cn_neg(turn));
+  }
+  if (!g) return CN_OK;
   cn_linalg_inv_ex(&inverse, NULL, v->in[0]);
-  v->gin[0] = cn_mul(cn_unsqueeze(cn_unsqueeze(v->g[1], -1), -1), cni_swapped(inverse));
+  v->gin[0] = cn_mul(cn_unsqueeze(cn_unsqueeze(g, -1), -1), cni_adjoint(inverse));
   return cn_err();
 }
 
@@ -251,7 +256,8 @@ static int logdet_decompose(cn_call *c)
 {
   cn_tensor *sign = NULL, *size = NULL;
   cn_linalg_slogdet(&sign, &size, c->in[0]);
-  c->out[0] = cn_where(cn_eq(sign, cn_int(-1)), cn_num(NAN), size);
+  if (sign && cni_dtype_is_complex(sign->d.dtype)) c->out[0] = cn_complex(size, cn_angle(sign));
+  else c->out[0] = cn_where(cn_eq(sign, cn_int(-1)), cn_num(NAN), size);
   return cn_err();
 }
 
@@ -279,7 +285,7 @@ static int cholesky_solve_infer(cn_call *c)
 static int cholesky_solve_decompose(cn_call *c)
 {
   bool upper = cni_arg_bool(c->args, 2);
-  cn_tensor *l = c->in[1], *other = cni_swapped(l);
+  cn_tensor *l = c->in[1], *other = cni_adjoint(l);
   cn_tensor *half = cn_linalg_solve_triangular(upper ? other : l, c->in[0], false);
   c->out[0] = cn_linalg_solve_triangular(upper ? l : other, half, true);
   return cn_err();
@@ -288,7 +294,7 @@ static int cholesky_solve_decompose(cn_call *c)
 /* From the gradient of the inverse of L L^T, made symmetric, to that of L: both triangles, as in PyTorch. */
 static cn_tensor *factor_gradient(cn_tensor *common, cn_tensor *l, bool upper)
 {
-  common = cn_add(common, cni_swapped(common));
+  common = cn_add(common, cni_adjoint(common));
   return cn_neg(upper ? cn_matmul(l, common) : cn_matmul(common, l));
 }
 
@@ -297,7 +303,7 @@ static int cholesky_solve_vjp(cn_vjp *v)
   bool upper = cni_arg_bool(v->args, 2);
   cn_tensor *gb = cn_cholesky_solve(v->g[0], v->in[1], .upper = upper);
   v->gin[0] = gb;
-  if (v->need[1]) v->gin[1] = factor_gradient(cn_matmul(gb, cni_swapped(v->out[0])), v->in[1], upper);
+  if (v->need[1]) v->gin[1] = factor_gradient(cn_matmul(gb, cni_adjoint(v->out[0])), v->in[1], upper);
   return cn_err();
 }
 
@@ -326,47 +332,48 @@ static int cholesky_inverse_vjp(cn_vjp *v)
 /* clang-format off */
 const cn_op cni_linalg_lu_ops[] = {
   {.sig = "linalg_lu_factor_ex(Tensor A, *, bool pivot=True, bool check_errors=False) -> (Tensor LU, Tensor pivots, "
-          "Tensor info) ; linalg amp_f32_host",
+          "Tensor info) ; linalg amp_f32_host complex",
    .doc = "The LU decomposition of matrices, packed: U, and below its diagonal L, whose diagonal is ones. pivots: "
           "the row "
           "that each row changed places with, from 1. info: the place of the first zero pivot, else 0.",
    .cost = cni_cost_lu, .infer = lu_factor_infer, .vjp = lu_factor_vjp, .needs = {[0] = CN_OUT(0) | CN_OUT(1)}},
-  {.sig = "linalg_lu_factor(Tensor A, *, bool pivot=True) -> (Tensor LU, Tensor pivots) ; linalg amp_f32_host",
+  {.sig = "linalg_lu_factor(Tensor A, *, bool pivot=True) -> (Tensor LU, Tensor pivots) ; linalg amp_f32_host complex",
    .doc = "linalg_lu_factor_ex with an error for a singular matrix.",
    .flags = CN_OP_COMPOSITE, .decompose = lu_factor_decompose},
   {.sig = "lu_permutation(Tensor pivots, int rows) -> Tensor ; internal",
    .doc = "Row exchanges of an LU decomposition as a permutation: the row of A that each row of L U is, from 0.",
    .flags = CN_OP_NO_GRAD, .infer = permutation_infer},
   {.sig = "lu_unpack(Tensor LU_data, Tensor LU_pivots, bool unpack_data=True, bool unpack_pivots=True) -> (Tensor P, "
-          "Tensor L, Tensor U)",
+          "Tensor L, Tensor U) ; complex",
    .doc = "P, L and U of a packed LU decomposition; what is not asked for is empty.",
    .flags = CN_OP_COMPOSITE, .decompose = lu_unpack_decompose},
-  {.sig = "linalg_lu(Tensor A, *, bool pivot=True) -> (Tensor P, Tensor L, Tensor U) ; linalg amp_f32_host",
+  {.sig = "linalg_lu(Tensor A, *, bool pivot=True) -> (Tensor P, Tensor L, Tensor U) ; linalg amp_f32_host complex",
    .doc = "The LU decomposition A = P L U: a permutation, a lower triangle with ones on its diagonal, an upper "
           "triangle.",
    .flags = CN_OP_COMPOSITE, .decompose = lu_decompose},
   {.sig = "linalg_lu_solve(Tensor LU, Tensor pivots, Tensor B, *, bool left=True, bool adjoint=False) -> Tensor ; "
-          "linalg amp_f32_host",
+          "linalg amp_f32_host complex",
    .doc = "X of A X = B, or of X A = B with left=False, from the packed decomposition of A; adjoint: of A transposed.",
    .flags = CN_OP_COMPOSITE, .decompose = lu_solve_decompose},
-  {.sig = "lu_solve(Tensor b, Tensor LU_data, Tensor LU_pivots) -> Tensor ; method amp_f32_host",
+  {.sig = "lu_solve(Tensor b, Tensor LU_data, Tensor LU_pivots) -> Tensor ; method amp_f32_host complex",
    .doc = "linalg_lu_solve with its arguments in another order.",
    .flags = CN_OP_COMPOSITE, .decompose = old_lu_solve_decompose},
-  {.sig = "linalg_slogdet(Tensor A) -> (Tensor sign, Tensor logabsdet) ; linalg amp_f32_host",
+  {.sig = "linalg_slogdet(Tensor A) -> (Tensor sign, Tensor logabsdet) ; linalg amp_f32_host complex",
    .doc = "Sign and logarithm of the size of the determinant; of a singular matrix 0 and -inf.",
    .cost = cni_cost_lu,
-   .infer = slogdet_infer, .vjp = slogdet_vjp, .decompose = slogdet_decompose, .needs = {[0] = CN_IN(0)}},
-  {.sig = "slogdet(Tensor input) -> (Tensor sign, Tensor logabsdet) ; method amp_f32_host",
+   .infer = slogdet_infer, .vjp = slogdet_vjp, .decompose = slogdet_decompose,
+   .needs = {[0] = CN_IN(0) | CN_OUT(0)}},
+  {.sig = "slogdet(Tensor input) -> (Tensor sign, Tensor logabsdet) ; method amp_f32_host complex",
    .doc = "linalg_slogdet by its older name.",
    .flags = CN_OP_COMPOSITE, .decompose = old_slogdet_decompose},
-  {.sig = "logdet(Tensor input) -> Tensor ; method amp_f32_host",
+  {.sig = "logdet(Tensor input) -> Tensor ; method amp_f32_host complex",
    .doc = "Logarithm of the determinant; NaN where that is negative, -inf where it is 0.",
    .flags = CN_OP_COMPOSITE, .decompose = logdet_decompose},
-  {.sig = "cholesky_solve(Tensor input, Tensor L, bool upper=False) -> Tensor ; method amp_f32_host",
+  {.sig = "cholesky_solve(Tensor input, Tensor L, bool upper=False) -> Tensor ; method amp_f32_host complex",
    .doc = "X of L L^T X = input, or of U^T U X = input with upper=True.",
    .infer = cholesky_solve_infer, .vjp = cholesky_solve_vjp, .decompose = cholesky_solve_decompose,
    .needs = {[0] = CN_IN(1), [1] = CN_IN(1) | CN_OUT(0)}},
-  {.sig = "cholesky_inverse(Tensor L, bool upper=False) -> Tensor ; method amp_f32_host",
+  {.sig = "cholesky_inverse(Tensor L, bool upper=False) -> Tensor ; method amp_f32_host complex",
    .doc = "The inverse of L L^T, or of U^T U with upper=True.",
    .infer = cholesky_inverse_infer, .vjp = cholesky_inverse_vjp, .decompose = cholesky_inverse_decompose,
    .needs = {[0] = CN_IN(0) | CN_OUT(0)}},

@@ -34,9 +34,10 @@ static int norm_begin(cn_call *c, norm_args *n, int dim, int keepdim, int dtype)
   if (n->rows == n->cols) return cn_call_fail(c, CN_ERR_VALUE, "the two dims must differ, both are %d", n->rows);
   int given = c->in[0]->d.dtype, wanted = (int)cni_arg_int_or(c->args, dtype, given), status;
   if ((status = cni_check_dtype(c, wanted))) return status;
-  if (!cni_dtype_is_float(given))
-    return cn_call_fail(c, CN_ERR_DTYPE, "takes floating-point numbers, not %s", cn_dtype_name((cn_dtype)given));
-  if (!cni_dtype_is_float(wanted) || cni_promote(given, wanted) != wanted)
+  if (!cni_dtype_is_inexact(given))
+    return cn_call_fail(c, CN_ERR_DTYPE, "takes floating-point or complex numbers, not %s",
+                        cn_dtype_name((cn_dtype)given));
+  if (!cni_dtype_is_inexact(wanted) || cni_promote(given, wanted) != wanted)
     return cn_call_fail(c, CN_ERR_DTYPE, "dtype %s is narrower than the input's %s", cn_dtype_name((cn_dtype)wanted),
                         cn_dtype_name((cn_dtype)given));
   n->x = cni_in_type(n->x, wanted);
@@ -206,7 +207,7 @@ static int cond_named_decompose(cn_call *c)
 
 /* ---- linalg_matrix_rank ---- */
 
-static double eps_of(int dtype) { return dtype == CN_F64 ? DBL_EPSILON : (double)FLT_EPSILON; }
+static double eps_of(int dtype) { return cni_real_type(dtype) == CN_F64 ? DBL_EPSILON : (double)FLT_EPSILON; }
 
 /* The relative tolerance that counts: rtol, or max(m, n) eps where none is given and atol is not above 0. */
 static cn_tensor *relative_tolerance(const cn_call *c, cn_tensor *atol, cn_tensor *rtol)
@@ -297,13 +298,13 @@ static int pinv_decompose(cn_call *c)
   }
   if (cni_arg_bool(c->args, 3)) {
     cn_linalg_eigh(&s, &u, a);
-    vh = cni_swapped(u);
+    vh = cni_adjoint(u);
   } else {
     cn_linalg_svd(&u, &s, &vh, a, .no_full_matrices = true);
   }
-  cn_tensor *size = cn_abs(s), *least = cni_in_type(least_counted(size, c->in[1], c->in[2]), dtype);
+  cn_tensor *size = cn_abs(s), *least = cni_in_type(least_counted(size, c->in[1], c->in[2]), size ? size->d.dtype : 0);
   cn_tensor *inverse = cn_where(cn_gt(size, least), cn_reciprocal(s), cn_int(0));
-  c->out[0] = cn_matmul(cn_mul(cni_swapped(vh), cn_unsqueeze(inverse, -2)), cni_swapped(u));
+  c->out[0] = cn_matmul(cn_mul(cni_adjoint(vh), cn_unsqueeze(inverse, -2)), cni_adjoint(u));
   return cn_err();
 }
 
@@ -311,7 +312,7 @@ static int pinv_decompose(cn_call *c)
 static int pinv_vjp(cn_vjp *v)
 {
   if (!v->need[0]) return CN_OK; /* only a tolerance asks */
-  cn_tensor *a = v->in[0], *p = v->out[0], *pt = cni_swapped(p), *gt = cni_swapped(v->g[0]);
+  cn_tensor *a = v->in[0], *p = v->out[0], *pt = cni_adjoint(p), *gt = cni_adjoint(v->g[0]);
   cn_tensor *first = cn_matmul(pt, cn_matmul(v->g[0], pt));
   cn_tensor *left = cn_matmul(cn_matmul(gt, p), pt); /* (m, m), then what of it A does not reach */
   left = cn_sub(left, cn_matmul(a, cn_matmul(p, left)));
@@ -393,74 +394,74 @@ static int lstsq_decompose(cn_call *c)
   bool residuals = m > n && (gels || values);
   if (residuals && values) /* only where every matrix has full rank, which depends on the data */
     residuals = cn_item(cn_all(cn_eq(rank, cn_int(n)))) != 0;
-  cn_tensor *rest = residuals ? cn_sum(cn_square(cn_sub(cn_matmul(a, x), column)), .dim = CN_INTS(-2)) : NULL;
+  cn_tensor *rest = residuals ? cn_sum(cn_square(cn_abs(cn_sub(cn_matmul(a, x), column))), .dim = CN_INTS(-2)) : NULL;
   c->out[0] = vector ? cn_squeeze(x, .dim = CN_INTS(-1)) : x;
-  c->out[1] = rest ? rest : cn_narrow(cn_flatten(x), 0, 0, 0); /* with a history, as in PyTorch */
+  c->out[1] = rest ? rest : cn_narrow(cn_flatten(cn_real(x)), 0, 0, 0); /* with a history, as in PyTorch */
   c->out[2] = rank ? rank : nothing(c, CN_I64);
-  c->out[3] = values && s ? s : nothing(c, dtype);
+  c->out[3] = values && s ? s : nothing(c, (cn_dtype)cni_real_type((int)dtype));
   return cn_err();
 }
 
 /* clang-format off */
 const cn_op cni_linalg_norm_ops[] = {
   {.sig = "linalg_matrix_norm(Tensor A, str ord='fro', int[] dim=[-2,-1], bool keepdim=False, *, dtype? dtype=None) "
-          "-> Tensor ; linalg amp_f32",
+          "-> Tensor ; linalg amp_f32 complex",
    .doc = "A norm of the matrices that the two dims make: 'fro' the root of the sum of squares, 'nuc' the sum of "
           "singular "
           "values.",
    .flags = CN_OP_COMPOSITE, .decompose = matrix_norm_decompose},
   {.sig = "linalg_matrix_norm_ord(Tensor A, Scalar ord, int[] dim=[-2,-1], bool keepdim=False, *, dtype? dtype=None) "
-          "-> Tensor ; linalg overload_linalg_matrix_norm amp_f32_device",
+          "-> Tensor ; linalg overload_linalg_matrix_norm amp_f32_device complex",
    .doc = "A matrix norm by number: 1 and inf the largest sum of sizes of a column or row, 2 the largest singular "
           "value; "
           "-1, -inf and -2 the smallest.",
    .flags = CN_OP_COMPOSITE, .decompose = matrix_norm_ord_decompose},
   {.sig = "linalg_norm(Tensor A, Scalar? ord=None, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> "
           "Tensor "
-          "; linalg amp_f32_host",
+          "; linalg amp_f32_host complex",
    .doc = "A vector norm along one dim, a matrix norm over two; without ord the root of the sum of squares of all "
           "elements "
           "or along dim.",
    .flags = CN_OP_COMPOSITE, .decompose = norm_decompose},
   {.sig = "linalg_norm_named(Tensor A, str ord, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor "
-          "; linalg overload_linalg_norm",
+          "; linalg overload_linalg_norm complex",
    .doc = "linalg_matrix_norm of 'fro' or 'nuc', of a matrix or over two dims.",
    .flags = CN_OP_COMPOSITE, .decompose = norm_named_decompose},
-  {.sig = "linalg_cond(Tensor A, Scalar? p=None) -> Tensor ; linalg amp_f32_host",
+  {.sig = "linalg_cond(Tensor A, Scalar? p=None) -> Tensor ; linalg amp_f32_host complex",
    .doc = "Condition of a matrix: its norm times that of its inverse, by default in the 2-norm (then A need not be "
           "square). "
           "A singular one gives inf.",
    .flags = CN_OP_COMPOSITE, .decompose = cond_decompose},
-  {.sig = "linalg_cond_named(Tensor A, str p) -> Tensor ; linalg overload_linalg_cond",
+  {.sig = "linalg_cond_named(Tensor A, str p) -> Tensor ; linalg overload_linalg_cond complex",
    .doc = "Condition of a matrix in the norm 'fro' or 'nuc'.",
    .flags = CN_OP_COMPOSITE, .decompose = cond_named_decompose},
   {.sig = "linalg_matrix_rank(Tensor A, *, Tensor|Scalar? atol=None, Tensor|Scalar? rtol=None, "
-          "bool hermitian=False) -> Tensor ; linalg opt_atol opt_rtol amp_f32_host",
+          "bool hermitian=False) -> Tensor ; linalg opt_atol opt_rtol amp_f32_host complex",
    .doc = "How many singular values are larger than max(atol, rtol * the largest); rtol is max(m, n) eps by default, 0 "
           "where atol is given. hermitian: sizes of the eigenvalues of a symmetric matrix instead.",
    .flags = CN_OP_COMPOSITE, .decompose = matrix_rank_decompose},
   {.sig = "linalg_matrix_rank_tol(Tensor A, Tensor|Scalar tol, bool hermitian=False) -> Tensor ; linalg "
-          "overload_linalg_matrix_rank",
+          "overload_linalg_matrix_rank complex",
    .doc = "How many singular values are larger than tol.",
    .flags = CN_OP_COMPOSITE, .decompose = matrix_rank_tol_decompose},
-  {.sig = "pinv_within(Tensor A, Tensor atol, Tensor rtol, bool hermitian) -> Tensor ; internal",
+  {.sig = "pinv_within(Tensor A, Tensor atol, Tensor rtol, bool hermitian) -> Tensor ; internal complex",
    .doc = "Pseudo-inverse: singular values up to max(atol, rtol * the largest) count as 0. The tolerances get no "
           "gradient.",
    .infer = pinv_infer, .vjp = pinv_vjp, .decompose = pinv_decompose, .needs = {[0] = CN_IN(0) | CN_OUT(0)}},
   {.sig = "linalg_pinv(Tensor A, *, Tensor|Scalar? atol=None, Tensor|Scalar? rtol=None, bool hermitian=False) -> "
-          "Tensor ; linalg opt_atol opt_rtol amp_f32_host",
+          "Tensor ; linalg opt_atol opt_rtol amp_f32_host complex",
    .doc = "Pseudo-inverse of matrices; the tolerances are those of linalg_matrix_rank.",
    .flags = CN_OP_COMPOSITE, .decompose = linalg_pinv_decompose},
   {.sig = "linalg_pinv_rcond(Tensor A, Tensor|Scalar rcond, bool hermitian=False) -> Tensor ; linalg "
-          "overload_linalg_pinv",
+          "overload_linalg_pinv complex",
    .doc = "Pseudo-inverse with a relative tolerance.",
    .flags = CN_OP_COMPOSITE, .decompose = pinv_rcond_decompose},
-  {.sig = "pinverse(Tensor input, float rcond=1e-15) -> Tensor ; method amp_f32_host",
+  {.sig = "pinverse(Tensor input, float rcond=1e-15) -> Tensor ; method amp_f32_host complex",
    .doc = "linalg_pinv by its older name.",
    .flags = CN_OP_COMPOSITE, .decompose = pinverse_decompose},
   {.sig = "linalg_lstsq(Tensor A, Tensor B, float? rcond=None, *, str? driver=None) -> (Tensor solution, Tensor "
           "residuals, "
-          "Tensor rank, Tensor singular_values) ; linalg amp_f32_host",
+          "Tensor rank, Tensor singular_values) ; linalg amp_f32_host complex",
    .doc = "X of smallest |A X - B|, and of these the smallest. Singular values up to rcond times the largest count "
           "as 0. "
           "As in PyTorch the driver ('gelsy', 'gels', 'gelsd', 'gelss') says which of the other results are not empty.",

@@ -237,7 +237,7 @@ const cn_op cni_loss_ops[] = {
   {.sig = "mse_loss(Tensor input, Tensor target, str reduction='mean') -> Tensor ; nn amp_f32 grad_fn",
    .doc = "Squared differences, averaged ('mean'), added up ('sum') or as they are ('none').",
    .flags = CN_OP_COMPOSITE, .decompose = mse_loss_decompose},
-  {.sig = "l1_loss(Tensor input, Tensor target, str reduction='mean') -> Tensor ; nn amp_f32",
+  {.sig = "l1_loss(Tensor input, Tensor target, str reduction='mean') -> Tensor ; nn amp_f32 complex",
    .doc = "Absolute differences, averaged ('mean'), added up ('sum') or as they are ('none').",
    .flags = CN_OP_COMPOSITE, .decompose = l1_loss_decompose},
   {.sig = "smooth_l1_loss(Tensor input, Tensor target, str reduction='mean', float beta=1.0) -> Tensor ; nn amp_f32 "

@@ -303,7 +303,7 @@ const cn_op cni_loss_pair_ops[] = {
    .doc = "max(0, margin + input - other).",
    PROGRAM(margin)},
   {.sig = "triplet_margin_loss(Tensor anchor, Tensor positive, Tensor negative, float margin=1.0, float p=2.0, "
-          "float eps=1e-06, bool swap=False, str reduction='mean') -> Tensor ; nn amp_f32",
+          "float eps=1e-06, bool swap=False, str reduction='mean') -> Tensor ; nn amp_f32 complex",
    .doc = "max(0, margin + distance of anchor and positive - distance of anchor and negative); with swap the lesser of "
           "the negative's distances from both counts.",
    .flags = CN_OP_COMPOSITE, .decompose = triplet_decompose},

@@ -21,7 +21,7 @@ static int check_types(const cn_call *c, int first, int n)
       return cn_call_fail(c, CN_ERR_DTYPE,
                           "the operands must have one type, but are %s and %s; cast one with cn_cast",
                           cn_dtype_name((cn_dtype)dtype), cn_dtype_name((cn_dtype)c->in[i]->d.dtype));
-  if (!cni_dtype_computes(dtype) || cni_dtype_is_bool(dtype))
+  if ((!cni_dtype_computes(dtype) && !cni_dtype_is_complex(dtype)) || cni_dtype_is_bool(dtype))
     return cn_call_fail(c, CN_ERR_DTYPE, "not for %s; cast the operands with cn_cast",
                         cn_dtype_name((cn_dtype)dtype));
   return CN_OK;
@@ -457,16 +457,16 @@ const cn_op cni_matmul_ops[] = {
    .doc = "mm times the slope of gelu, in its tanh form, at pre: what linear_gelu is to gelu's gradient.",
    .flags = CN_OP_NO_GRAD, .cost = cni_cost_product,
    .infer = mm_gelu_backward_infer, .decompose = mm_gelu_backward_decompose},
-  {.sig = "mv(Tensor input, Tensor vec) -> Tensor ; method amp_low_device grad_fn",
+  {.sig = "mv(Tensor input, Tensor vec) -> Tensor ; method amp_low_device grad_fn complex",
    .doc = "Product of a matrix and a vector: (m, k) x (k) gives (m).",
    .flags = CN_OP_COMPOSITE, .decompose = mv_decompose},
   {.sig = "dot(Tensor input, Tensor tensor) -> Tensor ; method amp_wide_device grad_fn",
    .doc = "Sum of the products of the elements of two vectors.",
    .flags = CN_OP_COMPOSITE, .decompose = dot_decompose},
-  {.sig = "outer(Tensor input, Tensor vec2) -> Tensor ; method alias_ger",
+  {.sig = "outer(Tensor input, Tensor vec2) -> Tensor ; method alias_ger complex",
    .doc = "All products of two vectors: (m) and (n) give (m, n).",
    .flags = CN_OP_COMPOSITE, .decompose = outer_decompose},
-  {.sig = "matmul(Tensor input, Tensor other) -> Tensor ; method amp_low",
+  {.sig = "matmul(Tensor input, Tensor other) -> Tensor ; method amp_low complex",
    .doc = "Matrix product of the last two dimensions; the others are a batch and broadcast. A vector counts as a row "
           "on the left and as a column on the right, and that dimension is left out of the result.",
    .flags = CN_OP_COMPOSITE, .decompose = matmul_decompose},

@@ -287,7 +287,7 @@ static int cov_decompose(cn_call *c)
   cn_tensor *weighted = w ? cn_mul(centred, w) : centred;
   if (!weighted) return cn_err();
   centred = cni_in_type(centred, weighted->d.dtype);
-  cn_tensor *y = cn_mm(centred, cni_swapped(weighted));
+  cn_tensor *y = cn_mm(centred, cni_adjoint(weighted));
   c->out[0] = cn_squeeze(cn_true_divide(y, degrees(w, aw, sum, n, correction)));
   return cn_err();
 }
@@ -297,35 +297,39 @@ static int corrcoef_decompose(cn_call *c)
   cn_tensor *v = cn_cov(c->in[0], NULL, NULL);
   if (!v) return cn_err();
   if (v->d.ndim == 0) return c->out[0] = cn_true_divide(v, v), cn_err();
-  cn_tensor *s = cn_sqrt(cn_diagonal(v));
+  bool complex = cni_dtype_is_complex(v->d.dtype);
+  cn_tensor *s = cn_sqrt(complex ? cn_real(cn_diagonal(v)) : cn_diagonal(v));
   v = cn_true_divide(cn_true_divide(v, cn_unsqueeze(s, 1)), cn_unsqueeze(s, 0));
-  c->out[0] = cn_clamp(v, cn_num(-1), cn_num(1));
+  cn_tensor *parts = cn_clamp(complex ? cn_view_as_real(v) : v, cn_num(-1), cn_num(1));
+  c->out[0] = complex ? cn_view_as_complex(parts) : parts;
   return cn_err();
 }
 
 /* clang-format off */
 const cn_op cni_numeric_ops[] = {
-  {.sig = "diff(Tensor input, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor ; method",
+  {.sig = "diff(Tensor input, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor ; method "
+          "complex",
    .doc = "The n-th differences of neighbours along a dimension, after prepend and append were put to its ends. Of "
           "bool, whether neighbours differ.",
    .flags = CN_OP_COMPOSITE, .decompose = diff_decompose},
-  {.sig = "trapezoid(Tensor y, Tensor? x=None, *, Scalar dx=1, int dim=-1) -> Tensor ; alias_trapz",
+  {.sig = "trapezoid(Tensor y, Tensor? x=None, *, Scalar dx=1, int dim=-1) -> Tensor ; alias_trapz complex",
    .doc = "The integral of y along a dimension by the trapezoidal rule, at points x or at equal distances dx.",
    .flags = CN_OP_COMPOSITE, .decompose = trapezoid_decompose},
-  {.sig = "cumulative_trapezoid(Tensor y, Tensor? x=None, *, Scalar dx=1, int dim=-1) -> Tensor",
+  {.sig = "cumulative_trapezoid(Tensor y, Tensor? x=None, *, Scalar dx=1, int dim=-1) -> Tensor ; complex",
    .doc = "The integrals of y from its first place to each other one, by the trapezoidal rule.",
    .flags = CN_OP_COMPOSITE, .decompose = cumulative_trapezoid_decompose},
-  {.sig = "gradient(Tensor input, *, float[]? spacing=None, int[]? dim=None, int edge_order=1) -> Tensor[]",
+  {.sig = "gradient(Tensor input, *, float[]? spacing=None, int[]? dim=None, int edge_order=1) -> Tensor[] ; complex",
    .doc = "The slopes along each of dims (all), to second order, for samples at equal distances: spacing has one "
           "number or one for each dim. edge_order is the order at the ends.",
    .flags = CN_OP_COMPOSITE, .decompose = gradient_decompose},
-  {.sig = "gradient_at(Tensor input, Tensor[] spacing, int[]? dim=None, int edge_order=1) -> Tensor[]",
+  {.sig = "gradient_at(Tensor input, Tensor[] spacing, int[]? dim=None, int edge_order=1) -> Tensor[] ; complex",
    .doc = "gradient for samples at given coordinates along each of dims.",
    .flags = CN_OP_COMPOSITE, .decompose = gradient_at_decompose},
-  {.sig = "cov(Tensor input, *, int correction=1, Tensor? fweights=None, Tensor? aweights=None) -> Tensor ; method",
+  {.sig = "cov(Tensor input, *, int correction=1, Tensor? fweights=None, Tensor? aweights=None) -> Tensor ; method "
+          "complex",
    .doc = "Covariances of the rows of input; columns are observations, with frequencies fweights and weights aweights.",
    .flags = CN_OP_COMPOSITE, .decompose = cov_decompose},
-  {.sig = "corrcoef(Tensor input) -> Tensor ; method",
+  {.sig = "corrcoef(Tensor input) -> Tensor ; method complex",
    .doc = "Correlation coefficients of the rows of input.",
    .flags = CN_OP_COMPOSITE, .decompose = corrcoef_decompose},
 };

@@ -3,6 +3,7 @@
  * Place in the flow: completes the arguments (arguments.c), then goes through apply like the generated functions.
  * Invariant: errors are reported by the returned code and do not stay pending across calls. */
 #include "apply.h"
+#include "complex.h"
 #include "families.h"
 
 static bool is_number(const cn_value *v)
@@ -26,6 +27,17 @@ static int make_scalars(const cni_opinfo *info, cn_value *full, cn_tensor **made
   return n;
 }
 
+/* A complex number as alpha, beta or value is for complex tensors. */
+static int check_complex(const cni_opinfo *info, const cn_value *full)
+{
+  bool complex = !info->ntensors || !cni_has_complex_number(info, full);
+  for (int i = 0; i < info->ntensors; i++) {
+    const cn_value *v = &full[info->tensors[i]];
+    complex = complex || (v->tag == CN_V_TENSOR && cni_is_z(v->u.t));
+  }
+  return complex ? CN_OK : cni_fail(CN_ERR_TYPE, "%s: real tensors take no complex number as argument", info->name);
+}
+
 int cn_op_call(cn_tensor **out, size_t *nout, const cn_op *op, const cn_value *args, size_t nargs, cn_tensor *dest)
 {
   cn_value full[CN_MAX_ARGS];
@@ -43,6 +55,7 @@ int cn_op_call(cn_tensor **out, size_t *nout, const cn_op *op, const cn_value *a
   int status = cni_complete(info, full, room, args, nargs);
   int nmade = status ? 0 : make_scalars(info, full, made);
   if (!status) status = cn_err();
+  if (!status) status = check_complex(info, full);
   if (!status) status = cni_apply(info, full, info->nparams, dest, out, &n);
   for (int i = 0; i < nmade; i++) cni_tensor_release(made[i]);
   if (!status) *nout = (size_t)n;

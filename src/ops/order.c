@@ -199,7 +199,8 @@ static int kthvalue_vjp(cn_vjp *v) { return cni_picked_one_vjp(v, 2); }
 
 /* clang-format off */
 const cn_op cni_order_ops[] = {
-  {.sig = "cumsum(Tensor input, int dim, *, dtype? dtype=None) -> Tensor ; method inplace amp_f32_device",
+  {.sig = "cumsum(Tensor input, int dim, *, dtype? dtype=None) -> Tensor ; method inplace amp_f32_device "
+          "complex_parts",
    .doc = "Running sum along a dimension. Integers and bool add up in int64.",
    .cost = cni_cost_reduce, .infer = scan_infer, .vjp = cumsum_vjp},
   {.sig = "cumprod(Tensor input, int dim, *, dtype? dtype=None) -> Tensor ; method inplace amp_f32_device",

@@ -185,7 +185,7 @@ const cn_op cni_pad_ops[] = {
    .doc = "input with a border of value: pad holds pairs of sizes before and after, of the last dimension first. "
           "Negative sizes cut off.",
    .flags = CN_OP_ANY_DTYPE, .infer = constant_pad_infer, .vjp = constant_pad_vjp, .decompose = constant_pad_decompose},
-  {.sig = "pad(Tensor input, int[] pad, str mode='constant', float? value=None) -> Tensor ; nn",
+  {.sig = "pad(Tensor input, int[] pad, str mode='constant', float? value=None) -> Tensor ; nn complex",
    .doc = "input with a border: 'constant' (of value, any dimensions), 'reflect' (mirrored without the edge), "
           "'replicate' (the edge repeated) or 'circular' (the other end), these over the last 1 to 3 dimensions behind "
           "the channels. pad holds pairs of sizes before and after, of the last dimension first; negative ones cut.",

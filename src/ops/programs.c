@@ -236,15 +236,16 @@ static int relu6_decompose(cn_call *c)
 
 /* clang-format off */
 const cn_op cni_program_ops[] = {
-  {.sig = "add(Tensor|Scalar input, Tensor|Scalar other, *, Scalar alpha=1) -> Tensor ; method inplace numbers",
+  {.sig = "add(Tensor|Scalar input, Tensor|Scalar other, *, Scalar alpha=1) -> Tensor ; method inplace numbers "
+          "complex_pairs",
    .doc = "input + alpha * other, broadcast.",
    CHECKED_PROGRAM(add, scaled_infer)},
   {.sig = "sub(Tensor|Scalar input, Tensor|Scalar other, *, Scalar alpha=1) -> Tensor ; method inplace "
-          "alias_subtract numbers",
+          "alias_subtract numbers complex_pairs",
    .doc = "input - alpha * other, broadcast.",
    CHECKED_PROGRAM(sub, scaled_infer)},
   {.sig = "div(Tensor|Scalar input, Tensor|Scalar other, *, str? rounding_mode=None) -> Tensor ; method inplace "
-          "alias_divide numbers",
+          "alias_divide numbers complex",
    .doc = "input / other, broadcast; rounding_mode 'floor' rounds down, 'trunc' towards zero.",
    .flags = CN_OP_COMPOSITE, .decompose = div_decompose},
   {.sig = "clamp(Tensor input, Tensor|Scalar? min=None, Tensor|Scalar? max=None) -> Tensor ; method inplace "
@@ -273,7 +274,7 @@ const cn_op cni_program_ops[] = {
   {.sig = "bitwise_not(Tensor input) -> Tensor ; method inplace",
    .doc = "Inverts each bit; for bool, logical not.",
    .flags = CN_OP_COMPOSITE, .decompose = bitwise_not_decompose},
-  {.sig = "where(Tensor condition, Tensor|Scalar input, Tensor|Scalar other) -> Tensor ; method",
+  {.sig = "where(Tensor condition, Tensor|Scalar input, Tensor|Scalar other) -> Tensor ; method complex_pairs",
    .doc = "input where condition is true (non-zero), other elsewhere; all three broadcast.",
    PROGRAM(where)},
   {.sig = "bitwise_left_shift(Tensor|Scalar input, Tensor|Scalar other) -> Tensor ; method inplace",

@@ -414,13 +414,15 @@ static int count_infer(cn_call *c)
 /* clang-format off */
 const cn_op cni_reduce_ops[] = {
   {.sig = "sum(Tensor input, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor "
-          "; method amp_f32_device",
+          "; method amp_f32_device complex_parts",
    .doc = "Sum of all elements, or along the dimensions listed. Integers and bool add up in int64.",
    .cost = cni_cost_reduce, .infer = cni_sum_infer, .vjp = sum_vjp},
-  {.sig = "mean(Tensor input, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor ; method",
+  {.sig = "mean(Tensor input, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor ; method "
+          "complex_parts",
    .doc = "Mean of all elements, or along the dimensions listed. NaN where there are none.",
    .cost = cni_cost_reduce, .infer = mean_infer, .vjp = mean_vjp, .decompose = mean_decompose},
-  {.sig = "nansum(Tensor input, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor ; method grad_fn",
+  {.sig = "nansum(Tensor input, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor ; method grad_fn "
+          "complex_parts",
    .doc = "Sum of all elements that are not NaN, or along the dimensions listed.",
    .cost = cni_cost_reduce,
    .infer = cni_sum_infer, .vjp = nansum_vjp, .decompose = nansum_decompose, .needs = {[0] = CN_IN(0)}},

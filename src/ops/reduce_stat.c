@@ -250,12 +250,12 @@ const cn_op cni_reduce_stat_ops[] = {
    .cost = cni_cost_moments,
    .infer = var_infer, .vjp = std_vjp, .decompose = std_decompose, .needs = {[0] = CN_IN(0) | CN_OUT(0)}},
   {.sig = "var_mean(Tensor input, int[]? dim=None, *, Scalar correction=1, bool keepdim=False) "
-          "-> (Tensor var, Tensor mean) ; tuple",
+          "-> (Tensor var, Tensor mean) ; tuple complex",
    .doc = "Variance and mean.",
    .cost = cni_cost_moments,
    .infer = var_infer, .vjp = var_mean_vjp, .decompose = var_decompose, .needs = {[0] = CN_IN(0)}},
   {.sig = "std_mean(Tensor input, int[]? dim=None, *, Scalar correction=1, bool keepdim=False) "
-          "-> (Tensor std, Tensor mean) ; tuple",
+          "-> (Tensor std, Tensor mean) ; tuple complex",
    .doc = "Standard deviation and mean.",
    .cost = cni_cost_moments,
    .infer = var_infer, .vjp = std_mean_vjp, .decompose = std_decompose, .needs = {[0] = CN_IN(0) | CN_OUT(0)}},
@@ -266,10 +266,11 @@ const cn_op cni_reduce_stat_ops[] = {
    .cost = cni_cost_reduce,
    .infer = norm_infer, .vjp = norm_vjp, .decompose = norm_decompose, .needs = {[0] = CN_IN(0) | CN_OUT(0)}},
   {.sig = "norm(Tensor input, Scalar p=2, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) "
-          "-> Tensor ; method amp_f32_device",
+          "-> Tensor ; method amp_f32_device complex",
    .doc = "Vector norm of order p: what linalg_vector_norm computes.",
    .flags = CN_OP_COMPOSITE, .decompose = plain_norm_decompose},
-  {.sig = "renorm(Tensor input, Scalar p, int dim, Scalar maxnorm) -> Tensor ; method inplace amp_f32_device grad_fn",
+  {.sig = "renorm(Tensor input, Scalar p, int dim, Scalar maxnorm) -> Tensor ; method inplace amp_f32_device grad_fn "
+          "complex",
    .doc = "Scales each slice along dim whose p-norm is larger than maxnorm down to it.",
    .flags = CN_OP_COMPOSITE, .decompose = renorm_decompose},
 };

@@ -80,7 +80,7 @@ static int repeat_counts_decompose(cn_call *c)
 
 /* clang-format off */
 const cn_op cni_repeat_interleave_ops[] = {
-  {.sig = "repeat_interleave(Tensor input, int repeats, int? dim=None) -> Tensor ; method",
+  {.sig = "repeat_interleave(Tensor input, int repeats, int? dim=None) -> Tensor ; method complex",
    .doc = "Each element repeated that often next to itself along dim; without dim, of the flattened tensor.",
    .flags = CN_OP_COMPOSITE, .decompose = repeat_interleave_decompose},
   {.sig = "repeat_interleave_indices(Tensor repeats, *, int? output_size=None) -> Tensor",
@@ -88,7 +88,7 @@ const cn_op cni_repeat_interleave_ops[] = {
           "without it the size of the result depends on the data.",
    .flags = CN_OP_NO_GRAD, .infer = repeat_interleave_indices_infer},
   {.sig = "repeat_interleave_counts(Tensor input, Tensor repeats, int? dim=None, *, int? output_size=None) "
-          "-> Tensor ; method overload_repeat_interleave",
+          "-> Tensor ; method overload_repeat_interleave complex",
    .doc = "Each element repeated next to itself along dim as often as repeats says; without dim, of the flattened "
           "tensor. output_size is the sum of repeats, where it is known.",
    .flags = CN_OP_COMPOSITE, .decompose = repeat_counts_decompose},

@@ -276,7 +276,7 @@ static int channel_shuffle_decompose(cn_call *c)
 static int view_dtype_infer(cn_call *c)
 {
   const cn_tensor *x = c->in[0];
-  int64_t shape[CN_MAX_DIMS], strides[CN_MAX_DIMS], offset = x->offset;
+  int64_t shape[CN_MAX_DIMS], strides[CN_MAX_DIMS];
   int dtype = (int)cni_arg_int(c->args, 1), n = x->d.ndim, status = cni_check_dtype(c, cni_arg_int(c->args, 1));
   if (status) return status;
   int64_t have = (int64_t)cni_dtype_size(x->d.dtype), want = (int64_t)cni_dtype_size(dtype);
@@ -290,7 +290,7 @@ static int view_dtype_infer(cn_call *c)
     if (strides[n - 1] != 1 && shape[n - 1] != 1)
       return cn_call_fail(c, CN_ERR_SHAPE, "the last dimension must have stride 1");
     int64_t ratio = have > want ? have / want : want / have;
-    bool fits = have > want || (shape[n - 1] % ratio == 0 && offset % ratio == 0);
+    bool fits = have > want || (shape[n - 1] % ratio == 0 && x->offset % ratio == 0);
     for (int i = 0; i < n - 1 && have < want; i++) fits = fits && (strides[i] % ratio == 0 || shape[i] < 2);
     if (!fits)
       return cn_call_fail(c, CN_ERR_SHAPE, "sizes, strides and offset must be multiples of %lld elements",
@@ -298,9 +298,8 @@ static int view_dtype_infer(cn_call *c)
     for (int i = 0; i < n - 1; i++) strides[i] = have > want ? strides[i] * ratio : strides[i] / ratio;
     strides[n - 1] = 1;
     shape[n - 1] = have > want ? shape[n - 1] * ratio : shape[n - 1] / ratio;
-    offset = have > want ? offset * ratio : offset / ratio;
   }
-  status = cn_call_view(c, 0, 0, n, shape, strides, offset - x->offset);
+  status = cn_call_view(c, 0, 0, n, shape, strides, 0);
   c->spec[0].dtype = dtype;
   return status;
 }
@@ -312,75 +311,76 @@ static cn_tensor *view_dtype_scatter(const cn_call *c, cn_tensor *base, cn_tenso
 
 /* clang-format off */
 const cn_op cni_shape_ops[] = {
-  {.sig = "diag(Tensor input, int diagonal=0) -> Tensor ; method",
+  {.sig = "diag(Tensor input, int diagonal=0) -> Tensor ; method complex",
    .doc = "A matrix with the vector input on that diagonal, or a copy of that diagonal of a matrix.",
    .flags = CN_OP_COMPOSITE, .decompose = diag_decompose},
-  {.sig = "diag_embed(Tensor input, int offset=0, int dim1=-2, int dim2=-1) -> Tensor ; method",
+  {.sig = "diag_embed(Tensor input, int offset=0, int dim1=-2, int dim2=-1) -> Tensor ; method complex",
    .doc = "Matrices with the last dimension of input on a diagonal and zeros elsewhere; dim1 and dim2 are where the "
           "matrices lie in the result.",
    .flags = CN_OP_COMPOSITE, .decompose = diag_embed_decompose},
-  {.sig = "diagflat(Tensor input, int offset=0) -> Tensor ; method",
+  {.sig = "diagflat(Tensor input, int offset=0) -> Tensor ; method complex",
    .doc = "A matrix with all elements of input on a diagonal.",
    .flags = CN_OP_COMPOSITE, .decompose = diagflat_decompose},
-  {.sig = "ravel(Tensor input) -> Tensor ; method",
+  {.sig = "ravel(Tensor input) -> Tensor ; method complex",
    .doc = "All elements as a vector; a view where possible.",
    .flags = CN_OP_COMPOSITE, .decompose = ravel_decompose},
-  {.sig = "atleast_1d(Tensor input) -> Tensor",
+  {.sig = "atleast_1d(Tensor input) -> Tensor ; complex",
    .doc = "input, a number as a vector of one element.",
    .flags = CN_OP_COMPOSITE, .decompose = atleast_1d_decompose},
-  {.sig = "atleast_2d(Tensor input) -> Tensor",
+  {.sig = "atleast_2d(Tensor input) -> Tensor ; complex",
    .doc = "input, with leading dimensions of size 1 to make it a matrix.",
    .flags = CN_OP_COMPOSITE, .decompose = atleast_2d_decompose},
-  {.sig = "atleast_3d(Tensor input) -> Tensor",
+  {.sig = "atleast_3d(Tensor input) -> Tensor ; complex",
    .doc = "input with at least 3 dimensions: (n) becomes (1, n, 1), (m, n) becomes (m, n, 1).",
    .flags = CN_OP_COMPOSITE, .decompose = atleast_3d_decompose},
-  {.sig = "tensor_split(Tensor input, int sections, int dim=0) -> Tensor[] ; method",
+  {.sig = "tensor_split(Tensor input, int sections, int dim=0) -> Tensor[] ; method complex",
    .doc = "That many pieces along a dimension, the first ones longer by one where it does not divide.",
    .flags = CN_OP_COMPOSITE, .decompose = tensor_split_decompose},
-  {.sig = "tensor_split_indices(Tensor input, int[] indices, int dim=0) -> Tensor[] ; method overload_tensor_split",
+  {.sig = "tensor_split_indices(Tensor input, int[] indices, int dim=0) -> Tensor[] ; method overload_tensor_split "
+          "complex",
    .doc = "The pieces between these indices of a dimension.",
    .flags = CN_OP_COMPOSITE, .decompose = tensor_split_decompose},
-  {.sig = "hsplit(Tensor input, int sections) -> Tensor[] ; method",
+  {.sig = "hsplit(Tensor input, int sections) -> Tensor[] ; method complex",
    .doc = "Equal pieces along dimension 1, of a vector along dimension 0.",
    .flags = CN_OP_COMPOSITE, .decompose = hsplit_decompose},
-  {.sig = "hsplit_indices(Tensor input, int[] indices) -> Tensor[] ; method overload_hsplit",
+  {.sig = "hsplit_indices(Tensor input, int[] indices) -> Tensor[] ; method overload_hsplit complex",
    .doc = "The pieces between these indices of dimension 1, of a vector of dimension 0.",
    .flags = CN_OP_COMPOSITE, .decompose = hsplit_decompose},
-  {.sig = "vsplit(Tensor input, int sections) -> Tensor[] ; method",
+  {.sig = "vsplit(Tensor input, int sections) -> Tensor[] ; method complex",
    .doc = "Equal pieces along dimension 0.",
    .flags = CN_OP_COMPOSITE, .decompose = vsplit_decompose},
-  {.sig = "vsplit_indices(Tensor input, int[] indices) -> Tensor[] ; method overload_vsplit",
+  {.sig = "vsplit_indices(Tensor input, int[] indices) -> Tensor[] ; method overload_vsplit complex",
    .doc = "The pieces between these indices of dimension 0.",
    .flags = CN_OP_COMPOSITE, .decompose = vsplit_decompose},
-  {.sig = "dsplit(Tensor input, int sections) -> Tensor[] ; method",
+  {.sig = "dsplit(Tensor input, int sections) -> Tensor[] ; method complex",
    .doc = "Equal pieces along dimension 2.",
    .flags = CN_OP_COMPOSITE, .decompose = dsplit_decompose},
-  {.sig = "dsplit_indices(Tensor input, int[] indices) -> Tensor[] ; method overload_dsplit",
+  {.sig = "dsplit_indices(Tensor input, int[] indices) -> Tensor[] ; method overload_dsplit complex",
    .doc = "The pieces between these indices of dimension 2.",
    .flags = CN_OP_COMPOSITE, .decompose = dsplit_decompose},
-  {.sig = "broadcast_to(Tensor input, int[] size) -> Tensor ; method",
+  {.sig = "broadcast_to(Tensor input, int[] size) -> Tensor ; method complex",
    .doc = "input expanded to that size without copying; the same as expand.",
    .flags = CN_OP_COMPOSITE, .decompose = broadcast_to_decompose},
-  {.sig = "expand_as(Tensor input, Tensor other) -> Tensor ; method",
+  {.sig = "expand_as(Tensor input, Tensor other) -> Tensor ; method complex",
    .doc = "input expanded to other's shape without copying.",
    .flags = CN_OP_COMPOSITE, .decompose = expand_as_decompose},
-  {.sig = "broadcast_tensors(Tensor[] tensors) -> Tensor[]",
+  {.sig = "broadcast_tensors(Tensor[] tensors) -> Tensor[] ; complex",
    .doc = "The tensors expanded to their common shape, without copying.",
    .flags = CN_OP_COMPOSITE, .decompose = broadcast_tensors_decompose},
-  {.sig = "meshgrid(Tensor[] tensors, str? indexing=None) -> Tensor[]",
+  {.sig = "meshgrid(Tensor[] tensors, str? indexing=None) -> Tensor[] ; complex",
    .doc = "For vectors, the coordinates of the grid they span, as views: result i varies along dimension i alone. With "
           "indexing 'xy' the first two dimensions change places.",
    .flags = CN_OP_COMPOSITE, .decompose = meshgrid_decompose},
-  {.sig = "cartesian_prod(Tensor[] tensors) -> Tensor",
+  {.sig = "cartesian_prod(Tensor[] tensors) -> Tensor ; complex",
    .doc = "All tuples with one element of each vector, a row each; a single vector comes back as it is.",
    .flags = CN_OP_COMPOSITE, .decompose = cartesian_prod_decompose},
-  {.sig = "pixel_shuffle(Tensor input, int upscale_factor) -> Tensor ; nn grad_fn",
+  {.sig = "pixel_shuffle(Tensor input, int upscale_factor) -> Tensor ; nn grad_fn complex",
    .doc = "Channels spread over blocks of r by r pixels: (..., C r r, H, W) becomes (..., C, H r, W r).",
    .flags = CN_OP_COMPOSITE, .decompose = pixel_shuffle_decompose},
-  {.sig = "pixel_unshuffle(Tensor input, int downscale_factor) -> Tensor ; nn",
+  {.sig = "pixel_unshuffle(Tensor input, int downscale_factor) -> Tensor ; nn complex",
    .doc = "Blocks of r by r pixels as channels: (..., C, H r, W r) becomes (..., C r r, H, W).",
    .flags = CN_OP_COMPOSITE, .decompose = pixel_unshuffle_decompose},
-  {.sig = "channel_shuffle(Tensor input, int groups) -> Tensor ; nn",
+  {.sig = "channel_shuffle(Tensor input, int groups) -> Tensor ; nn complex",
    .doc = "Channels dealt out anew: what lay group by group comes one of each group in turn.",
    .flags = CN_OP_COMPOSITE, .decompose = channel_shuffle_decompose},
   {.sig = "view_dtype(Tensor input, dtype dtype) -> Tensor ; method overload_view",

@@ -17,6 +17,9 @@ static inline cn_tensor *cni_in_type(cn_tensor *t, int dtype)
   return t && t->d.dtype != dtype ? cn_cast(t, (cn_dtype)dtype) : t;
 }
 
+/* The type of absolute values: of complex types that of their parts, of others themselves. */
+static inline int cni_real_type(int dtype) { return cni_dtype_is_complex(dtype) ? cni_dtype_part(dtype) : dtype; }
+
 static inline bool cni_is_half(int dtype) { return dtype == CN_F16 || dtype == CN_BF16; }
 
 /* A number as a tensor of this type holds it; wider types than float32 hold all of it. */
@@ -47,6 +50,12 @@ static inline cn_tensor *cni_apart(cn_tensor *x, const cn_tensor *of)
 /* x: (..., m, n) as (..., n, m) */
 static inline cn_tensor *cni_swapped(cn_tensor *x) { return cn_transpose(x, -2, -1); }
 
+/* ... and conjugated where it is complex */
+static inline cn_tensor *cni_adjoint(cn_tensor *x)
+{
+  return x && cni_dtype_is_complex(x->d.dtype) ? cn_conj(cni_swapped(x)) : cni_swapped(x);
+}
+
 /* Zeros of an input's shape and place. */
 static inline cn_tensor *cni_zeros_of(const cn_meta *m, cn_dtype dtype)
 {
@@ -54,9 +63,10 @@ static inline cn_tensor *cni_zeros_of(const cn_meta *m, cn_dtype dtype)
   return cn_zeros_with(m->shape, (size_t)m->ndim, &o);
 }
 
-/* A number among a call's arguments, as a weak scalar. */
+/* A number among a call's arguments, as a weak scalar; a complex one is a list of two. */
 static inline cn_tensor *cni_number(const cn_value *v)
 {
+  if (v->tag == CN_V_FLOATS) return cn_complex_num(v->u.fs[0], v->u.fs[1]);
   return v->tag == CN_V_FLOAT ? cn_num(v->u.f) : cn_int(v->u.i);
 }
 

@@ -192,6 +192,9 @@ static bool tags(const char **s, cni_opinfo *info, cni_param *list)
     else if (!strcmp(word, "internal")) info->internal = true;
     else if (!strcmp(word, "numbers")) info->numbers = true;
     else if (!strcmp(word, "tuple")) info->tuple = true;
+    else if (!strcmp(word, "complex")) info->complex = CNI_COMPLEX_AS_IS;
+    else if (!strcmp(word, "complex_parts")) info->complex = CNI_COMPLEX_PARTS;
+    else if (!strcmp(word, "complex_pairs")) info->complex = CNI_COMPLEX_PAIRS;
     else if (!strncmp(word, "group_", 6)) {
       if (!fits(info->group, sizeof info->group, word + 6)) return false;
     } else if (!strncmp(word, "grad_fn", 7)) {
@@ -235,6 +238,7 @@ int cni_signature_parse(cni_opinfo *info, const char *sig)
   memcpy(info->params, list, size);
   for (int i = 0; i < info->nparams; i++) {
     settle(&info->params[i]);
+    if (list[i].type == CNI_T_DTYPE && !list[i].list) info->dtype_at = (uint8_t)(i + 1);
     if (list[i].type != CNI_T_TENSOR) continue;
     info->tensors[info->ntensors++] = (uint8_t)i;
     info->takes_list |= list[i].list;

@@ -148,11 +148,11 @@ static cn_tensor *as_strided_from_scatter(const cn_call *c, cn_tensor *base, cn_
 
 /* clang-format off */
 const cn_op cni_strided_ops[] = {
-  {.sig = "as_strided(Tensor input, int[] size, int[] stride, int? storage_offset=None) -> Tensor ; method",
+  {.sig = "as_strided(Tensor input, int[] size, int[] stride, int? storage_offset=None) -> Tensor ; method complex",
    .doc = "A view with these sizes, strides and offset into the same memory.",
    .flags = CN_OP_COMPOSITE, .decompose = as_strided_decompose},
   {.sig = "as_strided_from(Tensor input, int[] size, int[] stride, int storage_offset, int[] own_stride, "
-          "int own_offset) -> Tensor ; internal",
+          "int own_offset) -> Tensor ; internal complex",
    .doc = "as_strided of an input that has these strides and this offset itself: what as_strided records.",
    .flags = CN_OP_VIEW, .infer = as_strided_from_infer, .vjp = as_strided_from_vjp,
    .scatter = as_strided_from_scatter},

@@ -17,6 +17,10 @@ enum cni_type {
 /* What autocast does with the floating inputs of an op: nothing, to the low type, to float32, to the widest of them. */
 enum cni_amp { CNI_AMP_NONE, CNI_AMP_LOW, CNI_AMP_F32, CNI_AMP_WIDE };
 
+/* What becomes of a call with complex tensors (complex.c): refused, or lowered by a rule of complex_rules.def; run as
+ * it is; run on real and imaginary parts apart; run on pairs of them, with one more dimension. */
+enum cni_complex { CNI_COMPLEX_NONE, CNI_COMPLEX_AS_IS, CNI_COMPLEX_PARTS, CNI_COMPLEX_PAIRS };
+
 /* Room for a list of fixed length, where it is made of one number. */
 typedef union cni_few {
   int64_t i[CNI_MAX_FIXED];
@@ -54,6 +58,8 @@ typedef struct cni_opinfo {
   bool grad_fn; /* a composite that is one recorded op in PyTorch */
   char grad_fn_name[CNI_NAME_MAX]; /* of its nodes in PyTorch; "": made of its own name */
   uint8_t autocast[2];              /* cni_amp on the host, and on other devices */
+  uint8_t complex;                  /* cni_complex */
+  uint8_t dtype_at;                 /* its parameter of type dtype, from 1; 0: none */
   bool takes_list;                  /* one of its parameters is a list of tensors */
   uint8_t ntensors, tensors[CN_MAX_ARGS]; /* parameters that are tensors or lists of them */
   cni_param *params;

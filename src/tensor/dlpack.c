@@ -46,6 +46,7 @@ static const struct {
     [CN_U4] = {CN_DLPACK_UINT, 4},
     [CN_I2] = {CN_DLPACK_INT, 2},
     [CN_U2] = {CN_DLPACK_UINT, 2},
+    [CN_C32] = {CN_DLPACK_COMPLEX, 32},
     [CN_C64] = {CN_DLPACK_COMPLEX, 64},
     [CN_C128] = {CN_DLPACK_COMPLEX, 128},
 };

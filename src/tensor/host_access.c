@@ -64,6 +64,7 @@ static cn_tensor *number(int dtype, const void *value)
 
 cn_tensor *cn_num(double value) { return number(CN_F64, &value); }
 cn_tensor *cn_int(int64_t value) { return number(CN_I64, &value); }
+cn_tensor *cn_complex_num(double real, double imag) { return number(CN_C128, (double[]){real, imag}); }
 cn_tensor *cn_bool(bool value) { return number(CN_BOOL, &(uint8_t){value}); }
 
 cn_tensor *cn_floats(const float *values, size_t n)

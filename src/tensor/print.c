@@ -252,7 +252,7 @@ static void put_suffixes(printer *p, const cn_tensor *t)
   size_t line = last ? p->out.n - (size_t)(last - p->out.s) + 1 : p->out.n + 2;
   bool empty = t->d.numel == 0, usual = t->d.dtype == (int32_t)cn_default_dtype();
   if (!empty) usual = usual || t->d.dtype == CN_I64 || t->d.dtype == CN_BOOL;
-  if (cni_dtype_is_complex(t->d.dtype)) usual = cni_dtype_part(t->d.dtype) == (int)cn_default_dtype();
+  if (cni_dtype_is_complex(t->d.dtype)) usual = !empty && cni_dtype_part(t->d.dtype) == (int)cn_default_dtype();
   if (t->d.device != CN_CPU && !t->d.weak) {
     snprintf(item, sizeof item, "device='%s'", cn_device_name(shape, 64, t->d.device));
     put_suffix(p, &line, item);

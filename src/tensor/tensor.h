@@ -6,6 +6,7 @@
 #ifndef CNI_TENSOR_TENSOR_H
 #define CNI_TENSOR_TENSOR_H
 
+#include <cairn/ext/dtypes.h>
 #include <cairn/ext/op.h>
 #include <stdatomic.h>
 
@@ -206,6 +207,14 @@ static inline int cni_storage_settle(cni_storage *s)
 {
   bool plain = !s->free_payload && !atomic_load_explicit(&s->guards, memory_order_acquire);
   return CNI_LIKELY(plain) ? CN_OK : cni_storage_settle_now(s);
+}
+
+/* Where a view begins, in elements of its type `to`: `offset` of them behind place `at` of memory that is counted in
+ * elements of another type. */
+static inline int64_t cni_view_at(int64_t at, int from, int to, int64_t offset)
+{
+  if (from == to) return at + offset;
+  return at * (int64_t)cn_element_size(from) / (int64_t)cn_element_size(to) + offset;
 }
 
 /* ---- tensors (tensor.c) ---- */

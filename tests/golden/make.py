@@ -27,8 +27,8 @@ from opsig import read_ops  # noqa: E402
 
 # The order of enum cn_dtype.
 CODES = ["none", "bool", "u8", "i8", "i16", "i32", "i64", "u16", "u32", "u64", "f16", "bf16", "f32", "f64",
-         "f8e4m3", "f8e5m2", "f8e4m3fnuz", "f8e5m2fnuz", "f8e8m0"]
-CODE_OF = {samples.DTYPES[n]: i for i, n in enumerate(CODES) if i}
+         "f8e4m3", "f8e5m2", "f8e4m3fnuz", "f8e5m2fnuz", "f8e8m0", "f4e2m1", "i4", "u4", "i2", "u2", "c64", "c128"]
+CODE_OF = {samples.DTYPES[n]: i for i, n in enumerate(CODES) if n in samples.DTYPES}
 
 
 def tensor_bytes(t, with_values):

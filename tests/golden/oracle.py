@@ -418,15 +418,6 @@ def fft_c2r(input, n, scaling):
     return torch.fft.irfft(x, n, norm=("forward", "ortho", "backward")[scaling])
 
 
-def on_pairs(f, pairs_in=True, pairs_out=True):
-    """A function of complex numbers as one of pairs; its dims are counted without the pair, as they are here."""
-    def run(input, n=None, dim=-1, norm=None):
-        x = torch.view_as_complex(input.clone(memory_format=torch.contiguous_format)) if pairs_in else input
-        y = f(x, n, dim, norm)
-        return torch.view_as_real(y.contiguous()) if pairs_out else y
-    return run
-
-
 def quantization_parameter(input, v, axis, dtype):
     """A scale or a zero point that broadcasts with input."""
     if not isinstance(v, torch.Tensor):
@@ -540,10 +531,10 @@ SPECIAL = {
     "fft_c2c": fft_c2c,
     "fft_r2c": fft_r2c,
     "fft_c2r": fft_c2r,
-    "fft_fft": on_pairs(torch.fft.fft),
-    "fft_ifft": on_pairs(torch.fft.ifft),
-    "fft_rfft": on_pairs(torch.fft.rfft, pairs_in=False),
-    "fft_irfft": on_pairs(torch.fft.irfft, pairs_out=False),
+    "conj_complex": torch.conj_physical,
+    "mul_complex": lambda input, other, conj: input * (other.conj_physical() if conj else other),
+    "abs_complex": lambda real, imag: torch.complex(real, imag).abs(),
+    "resolve_conj": lambda input: input, "resolve_neg": lambda input: input,
     "recurrent_sequence": recurrent_sequence,
     "split_copy": lambda input, sizes, dim: torch.split(input, sizes, dim),
     "gated_tanh": lambda gate, input: gate.sigmoid() * input.tanh(),
@@ -746,7 +737,7 @@ SHAPE_ONLY = {"empty", "empty_like", "rand", "randn", "rand_like", "randn_like",
 NO_ORACLE = {"sdpa_backward", "recurrent_sequence_grad", "native_layer_norm_backward", "native_rms_norm_backward",
              "native_batch_norm_backward", "native_group_norm_backward", "batch_norm_relu_backward",
              "batch_norm_add_relu_backward", "add_norm", "add_norm_backward", "linear_gelu", "mm_gelu_backward", "linear_step", "attend_step", "decoder_step",
-             "choose_token", "reserve_draws", "dropped_ones"}
+             "choose_token", "reserve_draws", "dropped_ones", "linalg_eig", "linalg_eigvals"}  # in no order
 
 
 def find(op):
@@ -759,6 +750,8 @@ def find(op):
     elif "linalg" in op.tags:
         places = [torch.linalg, torch]
         name = name[len("linalg_"):] if name.startswith("linalg_") else name
+    elif "fft" in op.tags:
+        places, name = [torch.fft], name[len("fft_"):]
     elif "special" in op.tags:
         places = [torch.special, torch]
         name = name[len("special_"):] if name.startswith("special_") else name
@@ -803,7 +796,7 @@ def spread(param, value):
     return value * param.list if param.list and isinstance(value, list) and len(value) == 1 else value
 
 
-FLOATS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
+FLOATS = (torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.complex64, torch.complex128)
 
 
 def flat_inputs(op, values):

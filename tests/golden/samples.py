@@ -10,11 +10,13 @@ import torch
 
 DTYPES = {
     "f64": torch.float64, "f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16,
+    "c64": torch.complex64, "c128": torch.complex128,
     "i64": torch.int64, "i32": torch.int32, "i16": torch.int16, "i8": torch.int8,
     "u64": torch.uint64, "u32": torch.uint32, "u16": torch.uint16, "u8": torch.uint8, "bool": torch.bool,
     "f8e4m3": torch.float8_e4m3fn, "f8e5m2": torch.float8_e5m2, "f8e4m3fnuz": torch.float8_e4m3fnuz,
     "f8e5m2fnuz": torch.float8_e5m2fnuz, "f8e8m0": torch.float8_e8m0fnu,
 }
+PARTS = {"c64": "f32", "c128": "f64"}
 UNSIGNED = ("u64", "u32", "u16", "u8")
 LIMITS = {"i64": 63, "i32": 31, "i16": 15, "i8": 7, "u64": 64, "u32": 32, "u16": 16, "u8": 8}
 GOLDEN = 0x9E3779B97F4A7C15
@@ -208,6 +210,8 @@ def int_values(x, dtype, kind, arg):
 
 def tensor_of(values, dtype, shape):
     t = DTYPES[dtype]
+    if dtype in PARTS:
+        return torch.view_as_complex(tensor_of(values, PARTS[dtype], list(shape) + [2]))
     if dtype == "u64":
         values = [v - (1 << 64) if v >> 63 else v for v in values]
         return torch.tensor(values, dtype=torch.int64).view(torch.uint64).reshape(shape)
@@ -229,9 +233,11 @@ def values_of(seed, lit):
     if lit.layout == "e" and shape[0]:
         shape = [1] + shape[1:]
         count //= lit.shape[0]
-    x = hashes(seed, lit.index, count)
+    x = hashes(seed, lit.index, count * (2 if lit.dtype in PARTS else 1))
     if lit.range == "=":
         v = lit.values * count if len(lit.values) == 1 else lit.values
+        if lit.dtype in PARTS:
+            return torch.tensor(v, dtype=DTYPES[lit.dtype]).reshape(shape)
         if len(v) != count:
             raise Bad("%d values for %d elements" % (len(v), count))
     elif lit.dtype == "bool":
@@ -239,7 +245,7 @@ def values_of(seed, lit):
     elif lit.dtype in LIMITS:
         v = int_values(x, lit.dtype, lit.range, lit.arg)
     else:
-        v = float_values(x, lit.dtype, lit.range, lit.arg)
+        v = float_values(x, PARTS.get(lit.dtype, lit.dtype), lit.range, lit.arg)
     t = tensor_of(v, lit.dtype, shape)
     return t.expand(lit.shape).contiguous() if lit.layout == "e" and lit.shape[0] else t
 
@@ -282,5 +288,5 @@ def make(seed, lit):
 def weights(seed, index, like):
     """What the gradient of result number `index` is checked with."""
     dtype = {v: k for k, v in DTYPES.items()}[like.dtype]
-    x = hashes(seed, WEIGHTS + index, like.numel())
+    x = hashes(seed, WEIGHTS + index, like.numel() * (2 if dtype in PARTS else 1))
     return tensor_of(float_values(x, dtype, "", 0), dtype, list(like.shape))

@@ -106,8 +106,9 @@ static cn_tensor *on_device(const image *m, const sample_literal *l, int dtype, 
 
 static cn_tensor *tensor_of(const sample *s, const sample_literal *l, const call_setup *setup)
 {
-  bool is_float = cn_dtype_is_float((cn_dtype)l->dtype) && cni_dtype_computes(l->dtype);
-  int dtype = setup->as_f64 && is_float ? CN_F64 : l->dtype;
+  bool complex = cn_dtype_is_complex((cn_dtype)l->dtype);
+  bool is_float = complex || (cn_dtype_is_float((cn_dtype)l->dtype) && cni_dtype_computes(l->dtype));
+  int dtype = !setup->as_f64 || !is_float ? l->dtype : complex ? CN_C128 : CN_F64;
   image m;
   if (!image_make(&m, s, l, dtype, setup)) return NULL;
   bool host = setup->device == CN_DEVICE_DEFAULT || setup->device == CN_CPU;
@@ -256,7 +257,8 @@ int call_grad(call_result *r, const call *c, cn_tensor *const *leaves, bool same
   cn_scope *scope = cn_scope_begin();
   if (!scope) return cn_err();
   for (size_t i = 0; i < r->nout && !cn_err(); i++) {
-    if (!r->out[i] || !cn_needs_grad(r->out[i]) || !cni_dtype_computes((int)cn_dtype_of(r->out[i])))
+    int dtype = (int)cn_dtype_of(r->out[i]);
+    if (!r->out[i] || !cn_needs_grad(r->out[i]) || !(cni_dtype_computes(dtype) || cni_dtype_is_complex(dtype)))
       continue;
     weights[n] = call_weights(c->s, (int)i, r->out[i]);
     if (same_order) weights[n] = in_order_of(r->out[i], weights[n]);

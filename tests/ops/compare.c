@@ -16,6 +16,7 @@
 
 tolerance tolerance_of(int dtype, double scale)
 {
+  if (cn_dtype_is_complex((cn_dtype)dtype)) dtype = cni_dtype_part(dtype);
   switch (dtype) {
   case CN_F64: return (tolerance){1e-10 * scale, 1e-11 * scale};
   case CN_F32: return (tolerance){1e-5 * scale, 1e-6 * scale};
@@ -36,6 +37,7 @@ static bool close_enough(const void *a, const void *b, int64_t i, int dtype, tol
 
 static bool same_elements(const void *a, const void *b, int64_t n, int dtype, tolerance t, char *why, size_t size)
 {
+  if (cni_dtype_is_complex(dtype)) return same_elements(a, b, 2 * n, cni_dtype_part(dtype), t, why, size);
   for (int64_t i = 0; i < n; i++) {
     if (close_enough(a, b, i, dtype, t)) continue;
     if (cn_dtype_is_float((cn_dtype)dtype))
@@ -139,7 +141,9 @@ static bool all_zero(cn_tensor *t, char *why, size_t size)
 {
   void *data = t ? host_copy(t, why, size) : NULL;
   bool zero = !t || data;
-  for (int64_t i = 0; t && zero && i < cn_numel(t); i++) zero = cni_load_f64(data, i, (int)cn_dtype_of(t)) == 0;
+  int dtype = (int)cn_dtype_of(t), parts = t && cni_dtype_is_complex(dtype) ? 2 : 1;
+  if (parts == 2) dtype = cni_dtype_part(dtype);
+  for (int64_t i = 0; t && zero && i < parts * cn_numel(t); i++) zero = cni_load_f64(data, i, dtype) == 0;
   free(data);
   if (!zero) snprintf(why, size, "is missing on one side and not zero on the other");
   return zero;

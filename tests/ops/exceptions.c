@@ -25,6 +25,7 @@ static const struct {
   {"layouts", "view_copy", "a view of another layout may need a copy", NULL},
 
   {"layouts", "view_dtype", "the last dimension must be dense", NULL},
+  {"layouts", "view_as_complex", "the last dimension must be dense", NULL},
 
   {"threads", "empty", "its elements are not set", NULL},
   {"threads", "empty_like", "its elements are not set", NULL},
@@ -147,6 +148,8 @@ static const struct {
   {"gradcheck", "linalg_lstsq", "its singular values carry no gradient, as in PyTorch", "gelsd"},
   {"gradcheck", "linalg_lstsq", "its singular values carry no gradient, as in PyTorch", "gelss"},
   {"gradcheck", "masked_fill", "the result is infinite", "-inf"},
+  {"gradcheck", "linalg_eig", "vectors are unique up to a phase, which a loss must not see", NULL},
+  {"gradcheck", "linalg_eigvalsh", "only a triangle is read, the gradient is that of a Hermitian matrix", "c128"},
   {"gradcheck", "cross_entropy", "nothing counts, the mean is NaN", "ignore_index=2"},
   {"gradcheck", "nll_loss", "nothing counts, the mean is NaN", "ignore_index=2"},
   {"gradcheck", "ctc_rows", "the gradient is that of the scores before log_softmax, as PyTorch gives it", NULL},

@@ -10,6 +10,7 @@ enum { MOST_ELEMENTS = 64, MOST_SECOND = 24 };
 typedef struct scalar_call {
   call *c;
   int input[SAMPLE_INPUTS]; /* which input of the call each checked tensor is */
+  bool pairs[SAMPLE_INPUTS]; /* it is complex, and checked as pairs */
   size_t n;
 } scalar_call;
 
@@ -22,8 +23,10 @@ static cn_tensor *weighted_sum(const call *c)
   if (call_run(&r, c, NULL)) return NULL;
   for (size_t i = 0; i < r.nout; i++) {
     cn_tensor *out = cni_scope_add(r.out[i]);
-    if (!out || cn_dtype_of(out) != CN_F64) continue;
-    cn_tensor *part = cn_sum(cn_mul(out, cni_scope_add(call_weights(c->s, (int)i, out))));
+    cn_tensor *weights = out ? cni_scope_add(call_weights(c->s, (int)i, out)) : NULL;
+    if (!out || (cn_dtype_of(out) != CN_F64 && cn_dtype_of(out) != CN_C128)) continue;
+    if (cn_dtype_of(out) == CN_C128) out = cn_view_as_real(out), weights = cn_view_as_real(weights);
+    cn_tensor *part = cn_sum(cn_mul(out, weights));
     total = total ? cn_add(total, part) : part;
   }
   return cn_err() ? NULL : total;
@@ -32,20 +35,31 @@ static cn_tensor *weighted_sum(const call *c)
 static cn_tensor *scalar_of(cn_tensor *const *inputs, void *payload)
 {
   scalar_call *k = payload;
-  for (size_t i = 0; i < k->n; i++) call_set_input(k->c, k->input[i], inputs[i]);
+  for (size_t i = 0; i < k->n; i++)
+    call_set_input(k->c, k->input[i], k->pairs[i] ? cn_view_as_complex(inputs[i]) : inputs[i]);
   return weighted_sum(k->c);
 }
 
-/* Which inputs to check; returns their elements together. */
+/* The pairs of a complex tensor as a leaf of their own; owned. */
+static cn_tensor *leaf_of_pairs(cn_tensor *t)
+{
+  cn_scope *scope = cn_scope_begin();
+  cn_tensor *pairs = cn_keep(cn_requires_grad(cn_clone(cn_view_as_real(cn_detach(t))), true));
+  cn_scope_end(scope);
+  return pairs;
+}
+
+/* Which inputs to check, complex ones as pairs; returns their elements together. */
 static int64_t pick_inputs(scalar_call *k, cn_tensor **inputs)
 {
   int64_t elements = 0;
   for (int i = 0; i < k->c->nin; i++) {
     cn_tensor *t = k->c->in[i];
     if (!t || !cn_needs_grad(t)) continue;
-    inputs[k->n] = cn_keep(t);
+    k->pairs[k->n] = cn_dtype_is_complex(cn_dtype_of(t));
+    inputs[k->n] = k->pairs[k->n] ? leaf_of_pairs(t) : cn_keep(t);
+    elements += cn_numel(inputs[k->n]);
     k->input[k->n++] = i;
-    elements += cn_numel(t);
   }
   return elements;
 }

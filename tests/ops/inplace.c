@@ -4,7 +4,7 @@
 
 static int category(int dtype)
 {
-  return dtype == CN_BOOL ? 0 : cn_dtype_is_float((cn_dtype)dtype) ? 2 : 1;
+  return dtype == CN_BOOL ? 0 : cn_dtype_is_complex((cn_dtype)dtype) ? 3 : cn_dtype_is_float((cn_dtype)dtype) ? 2 : 1;
 }
 
 /* May this result be written over dest, by the rules of tensor.h and PyTorch? */

@@ -258,6 +258,109 @@ static int op_decoder_step(cn_tensor **out, const cn_value *a)
       .steady = a[12].u.i});
 }
 
+static int op_fft_fft2(cn_tensor **out, const cn_value *a)
+{
+  out[0] = cn_fft_fft2_with(a[0].u.t, &(const cn_fft_fft2_opts){.size = sizeof(cn_fft_fft2_opts),
+      .s = list_ints(&a[1]), .dim = list_ints(&a[2]), .norm = list_str(&a[3])});
+  return cn_err();
+}
+
+static int op_fft_fftn(cn_tensor **out, const cn_value *a)
+{
+  out[0] = cn_fft_fftn_with(a[0].u.t, &(const cn_fft_fftn_opts){.size = sizeof(cn_fft_fftn_opts),
+      .s = list_ints(&a[1]), .dim = list_ints(&a[2]), .norm = list_str(&a[3])});
+  return cn_err();
+}
+
+static int op_fft_fftshift(cn_tensor **out, const cn_value *a)
+{
+  out[0] = cn_fft_fftshift_with(a[0].u.t,
+      &(const cn_fft_fftshift_opts){.size = sizeof(cn_fft_fftshift_opts), .dim = list_ints(&a[1])});
+  return cn_err();
+}
+
+static int op_fft_hfft2(cn_tensor **out, const cn_value *a)
+{
+  out[0] = cn_fft_hfft2_with(a[0].u.t, &(const cn_fft_hfft2_opts){.size = sizeof(cn_fft_hfft2_opts),
+      .s = list_ints(&a[1]), .dim = list_ints(&a[2]), .norm = list_str(&a[3])});
+  return cn_err();
+}
+
+static int op_fft_hfftn(cn_tensor **out, const cn_value *a)
+{
+  out[0] = cn_fft_hfftn_with(a[0].u.t, &(const cn_fft_hfftn_opts){.size = sizeof(cn_fft_hfftn_opts),
+      .s = list_ints(&a[1]), .dim = list_ints(&a[2]), .norm = list_str(&a[3])});
+  return cn_err();
+}
+
+static int op_fft_ifft2(cn_tensor **out, const cn_value *a)
+{
+  out[0] = cn_fft_ifft2_with(a[0].u.t, &(const cn_fft_ifft2_opts){.size = sizeof(cn_fft_ifft2_opts),
+      .s = list_ints(&a[1]), .dim = list_ints(&a[2]), .norm = list_str(&a[3])});
+  return cn_err();
+}
+
+static int op_fft_ifftn(cn_tensor **out, const cn_value *a)
+{
+  out[0] = cn_fft_ifftn_with(a[0].u.t, &(const cn_fft_ifftn_opts){.size = sizeof(cn_fft_ifftn_opts),
+      .s = list_ints(&a[1]), .dim = list_ints(&a[2]), .norm = list_str(&a[3])});
+  return cn_err();
+}
+
+static int op_fft_ifftshift(cn_tensor **out, const cn_value *a)
+{
+  out[0] = cn_fft_ifftshift_with(a[0].u.t,
+      &(const cn_fft_ifftshift_opts){.size = sizeof(cn_fft_ifftshift_opts),
+      .dim = list_ints(&a[1])});
+  return cn_err();
+}
+
+static int op_fft_ihfft2(cn_tensor **out, const cn_value *a)
+{
+  out[0] = cn_fft_ihfft2_with(a[0].u.t,
+      &(const cn_fft_ihfft2_opts){.size = sizeof(cn_fft_ihfft2_opts), .s = list_ints(&a[1]),
+      .dim = list_ints(&a[2]), .norm = list_str(&a[3])});
+  return cn_err();
+}
+
+static int op_fft_ihfftn(cn_tensor **out, const cn_value *a)
+{
+  out[0] = cn_fft_ihfftn_with(a[0].u.t,
+      &(const cn_fft_ihfftn_opts){.size = sizeof(cn_fft_ihfftn_opts), .s = list_ints(&a[1]),
+      .dim = list_ints(&a[2]), .norm = list_str(&a[3])});
+  return cn_err();
+}
+
+static int op_fft_irfft2(cn_tensor **out, const cn_value *a)
+{
+  out[0] = cn_fft_irfft2_with(a[0].u.t,
+      &(const cn_fft_irfft2_opts){.size = sizeof(cn_fft_irfft2_opts), .s = list_ints(&a[1]),
+      .dim = list_ints(&a[2]), .norm = list_str(&a[3])});
+  return cn_err();
+}
+
+static int op_fft_irfftn(cn_tensor **out, const cn_value *a)
+{
+  out[0] = cn_fft_irfftn_with(a[0].u.t,
+      &(const cn_fft_irfftn_opts){.size = sizeof(cn_fft_irfftn_opts), .s = list_ints(&a[1]),
+      .dim = list_ints(&a[2]), .norm = list_str(&a[3])});
+  return cn_err();
+}
+
+static int op_fft_rfft2(cn_tensor **out, const cn_value *a)
+{
+  out[0] = cn_fft_rfft2_with(a[0].u.t, &(const cn_fft_rfft2_opts){.size = sizeof(cn_fft_rfft2_opts),
+      .s = list_ints(&a[1]), .dim = list_ints(&a[2]), .norm = list_str(&a[3])});
+  return cn_err();
+}
+
+static int op_fft_rfftn(cn_tensor **out, const cn_value *a)
+{
+  out[0] = cn_fft_rfftn_with(a[0].u.t, &(const cn_fft_rfftn_opts){.size = sizeof(cn_fft_rfftn_opts),
+      .s = list_ints(&a[1]), .dim = list_ints(&a[2]), .norm = list_str(&a[3])});
+  return cn_err();
+}
+
 static int op_fold(cn_tensor **out, const cn_value *a)
 {
   out[0] = cn_fold_with(a[0].u.t, a[1].tag ? a[1].u.is : NULL, (size_t)a[1].n,
@@ -1075,6 +1178,20 @@ const list_op list_ops[] = {
   {"conv_transpose3d", op_conv_transpose3d},
   {"count_nonzero", op_count_nonzero},
   {"decoder_step", op_decoder_step},
+  {"fft_fft2", op_fft_fft2},
+  {"fft_fftn", op_fft_fftn},
+  {"fft_fftshift", op_fft_fftshift},
+  {"fft_hfft2", op_fft_hfft2},
+  {"fft_hfftn", op_fft_hfftn},
+  {"fft_ifft2", op_fft_ifft2},
+  {"fft_ifftn", op_fft_ifftn},
+  {"fft_ifftshift", op_fft_ifftshift},
+  {"fft_ihfft2", op_fft_ihfft2},
+  {"fft_ihfftn", op_fft_ihfftn},
+  {"fft_irfft2", op_fft_irfft2},
+  {"fft_irfftn", op_fft_irfftn},
+  {"fft_rfft2", op_fft_rfft2},
+  {"fft_rfftn", op_fft_rfftn},
   {"fold", op_fold},
   {"fractional_max_pool2d_with_indices", op_fractional_max_pool2d_with_indices},
   {"fractional_max_pool3d_with_indices", op_fractional_max_pool3d_with_indices},

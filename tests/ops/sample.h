@@ -24,7 +24,7 @@
  *   "#"    a comment
  *
  * Values come from a hash of (line, literal, element), so that C and Python make the same ones; those of f16 and bf16
- * are multiples of 1/16 or 1/32 that both types hold exactly. */
+ * are multiples of 1/16 or 1/32 that both types hold exactly. Complex tensors (c64, c128) have the values of pairs. */
 #ifndef TESTS_OPS_SAMPLE_H
 #define TESTS_OPS_SAMPLE_H
 

@@ -78,10 +78,23 @@ static int64_t int_value(const sample *s, const sample_literal *l, int dtype, in
   }
 }
 
+/* Both parts of a complex number, as elements 2 i and 2 i + 1 of a real tensor; those of = and {} are real. */
+static void store_complex(const sample *s, const sample_literal *l, int dtype, int64_t i, void *array, int64_t at)
+{
+  int type = cni_dtype_part(dtype);
+  const sample_item *it = l->range == '=' ? &s->values[l->first + (l->count > 1 ? i : 0)] : NULL;
+  for (int k = 0; k < 2; k++)
+    cni_store_f64(array, 2 * at + k, type, it ? (k ? 0 : it->f) : float_value(s, l, type, 2 * i + k));
+}
+
 void sample_store(const sample *s, const sample_literal *l, int dtype, int64_t i, void *array, int64_t at)
 {
   bool is_float = cn_dtype_is_float((cn_dtype)dtype);
   if (l->layout == 'e') i %= elements(l); /* rows of an expanded tensor are one row */
+  if (cn_dtype_is_complex((cn_dtype)dtype)) {
+    store_complex(s, l, dtype, i, array, at);
+    return;
+  }
   if (l->range == '=') {
     const sample_item *it = &s->values[l->first + (l->count > 1 ? i : 0)];
     if (is_float) cni_store_f64(array, at, dtype, it->f);

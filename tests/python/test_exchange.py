@@ -146,7 +146,7 @@ class TestNumpy(unittest.TestCase):
         self.assertRaises(TypeError, cairn.from_numpy, [1])
         self.assertRaises(ValueError, cairn.from_numpy, a[::-1])
         self.assertRaises(ValueError, cairn.from_numpy, a.astype(">i8"))
-        for odd in (numpy.array(["a"]), numpy.array([object()]), numpy.array([1j]), numpy.array(["2020"], "M8[D]"),
+        for odd in (numpy.array(["a"]), numpy.array([object()]), numpy.array(["2020"], "M8[D]"),
                     numpy.zeros(2, [("a", "i4"), ("b", "i4")])):
             self.assertRaises(TypeError, cairn.from_numpy, odd)
         packed = numpy.zeros(5, [("i", "<i4"), ("c", "i1")])["i"]
@@ -409,16 +409,15 @@ class TestDLPack(unittest.TestCase):
             self.assertRaises((RuntimeError, ValueError, TypeError, BufferError), cairn.from_dlpack, a)
 
     @needs_numpy
-    def test_complex_numbers_are_only_stored(self):
+    def test_complex_numbers(self):
         t = cairn.from_dlpack(numpy.array([1 + 2j, 3.5 - 1j], numpy.complex64))
         self.assertTrue(t.is_complex() and t.dtype.is_complex and t.dtype == cairn.cfloat)
         self.assertEqual(repr(t), "tensor([1.0000+2.j, 3.5000-1.j])")
         self.assertEqual(repr(cairn.zeros(1, dtype=cairn.complex128)), "tensor([0.+0.j], dtype=cairn.complex128)")
         self.assertEqual((t.itemsize, t.nbytes), (8, 16))
-        for wrong in (lambda: t + t, lambda: t.sum(), lambda: t.to(cairn.float32), t.tolist, t[0].item,
-                      lambda: cairn.arange(3, dtype=cairn.complex64), lambda: cairn.ones(2).sum(dtype=cairn.complex64),
-                      lambda: t.requires_grad_()):
-            self.assertRaises(RuntimeError, wrong)
+        self.assertEqual((t.tolist(), t[0].item()), ([1 + 2j, 3.5 - 1j], 1 + 2j))
+        self.assertEqual(t.to(cairn.float32).tolist(), [1, 3.5])
+        self.assertRaises(RuntimeError, lambda: cairn.arange(3, dtype=cairn.complex64))
 
     @needs_numpy
     def test_read_only(self):

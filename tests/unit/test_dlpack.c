@@ -173,7 +173,7 @@ static void in_refuses(void **state)
   DLTensor d = sample();
   d.dtype.lanes = 4;
   refuse(d, CN_ERR_DTYPE);
-  d = sample(), d.dtype.code = 5, d.dtype.bits = 32; /* complex, of two float16 */
+  d = sample(), d.dtype.code = 5, d.dtype.bits = 16; /* complex, of two numbers of a byte */
   refuse(d, CN_ERR_DTYPE);
   d = sample(), d.dtype.code = 0, d.dtype.bits = 4; /* two to a byte */
   refuse(d, CN_ERR_DTYPE);

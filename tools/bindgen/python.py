@@ -18,6 +18,7 @@ STUB = os.path.join(HERE, "..", "..", "bindings", "python", "cairn", "_C.pyi.in"
 
 # Namespaces: the module that carries the ops, and what their names begin with there no longer.
 SPACES = {"linalg": ("cairn/_linalg_ops.py", "linalg_"), "special": ("cairn/_special_ops.py", "special_"),
+          "fft": ("cairn/_fft_ops.py", "fft_"),
           "nn": ("cairn/nn/_ops.py", "")}
 
 

@@ -21,7 +21,8 @@ from .random import (Generator as Generator, default_generator as default_genera
                      initial_seed as initial_seed, manual_seed as manual_seed, seed as seed, set_rng_state as
                      set_rng_state)
 from . import _C as _C, _libraries as _libraries
-from . import autograd as autograd, linalg as linalg, random as random, special as special, version as version
+from . import (autograd as autograd, fft as fft, linalg as linalg, random as random, special as special, version as
+               version)
 from ._forms_pointwise import *  # noqa: F401,F403
 from ._forms_shape import *  # noqa: F401,F403
 from ._forms_linalg import *  # noqa: F401,F403
@@ -30,6 +31,7 @@ from ._inplace_ops import *  # noqa: F401,F403
 from ._forms_compat import *  # noqa: F401,F403
 from ._forms_native import *  # noqa: F401,F403
 from ._forms_compat import _assert as _assert
+from ._forms_complex import *  # noqa: F401,F403
 from typing import TYPE_CHECKING as _TYPING
 
 # What is imported by those who use it, so that `import cairn` stays a matter of milliseconds: modules of the package,

@@ -147,7 +147,10 @@ def result_type(tensor1: Tensor | _Number, tensor2: Tensor | _Number) -> _dtype:
 
 
 def can_cast(from_: _dtype, to: _dtype) -> builtins.bool:
-    """May a result of one type be written to a tensor of another? Not floats to integers, nor anything to bool."""
+    """May a result of one type be written to a tensor of another? Not complex numbers to real ones, floats to
+    integers, nor anything to bool."""
+    if to.is_complex or from_.is_complex:
+        return to.is_complex
     if to.is_floating_point:
         return True
     if from_.is_floating_point:

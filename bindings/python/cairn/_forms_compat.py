@@ -1,6 +1,4 @@
-"""Functions of torch's top level that are made of methods: names for complex numbers, which do not exist here, older
-names, and questions about tensors.
-"""
+"""Functions of torch's top level that are made of methods: older names, and questions about tensors."""
 from __future__ import annotations
 
 import builtins
@@ -13,49 +11,19 @@ from ._tensor import Tensor
 if TYPE_CHECKING:
     from ._C import Generator, _Number
 
-__all__ = ["adjoint", "binomial", "cholesky", "conj", "conj_physical", "detach_", "get_device", "get_device_module",
-           "imag", "is_conj", "is_distributed", "is_inference", "is_neg", "is_same_size", "is_signed", "is_storage",
-           "pca_lowrank", "qr", "range", "real", "resize_as_", "resolve_conj", "resolve_neg",
-           "svd_lowrank", "typename", "unsafe_chunk", "unsafe_split", "unsafe_split_with_sizes", "zero_"]
+__all__ = ["adjoint", "binomial", "cholesky", "detach_", "get_device", "get_device_module", "is_conj",
+           "is_distributed", "is_inference", "is_neg", "is_same_size", "is_signed", "is_storage", "pca_lowrank", "qr",
+           "range", "resize_as_", "svd_lowrank", "typename", "unsafe_chunk", "unsafe_split", "unsafe_split_with_sizes",
+           "zero_"]
 
 
 def adjoint(input: Tensor) -> Tensor:
-    """Each matrix transposed (and conjugated, which changes no real number)."""
+    """Each matrix transposed and conjugated."""
     return input.adjoint()
 
 
-def conj(input: Tensor) -> Tensor:
-    """The tensor itself: nothing computes with complex numbers yet."""
-    return input
-
-
-def conj_physical(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The elements, which are real, as they are."""
-    return input.clone() if out is None else out.copy_(input)
-
-
-def resolve_conj(input: Tensor) -> Tensor:
-    """The tensor itself."""
-    return input
-
-
-def resolve_neg(input: Tensor) -> Tensor:
-    """The tensor itself."""
-    return input
-
-
-def real(input: Tensor) -> Tensor:
-    """The real part: the tensor itself."""
-    return input.real
-
-
-def imag(input: Tensor) -> Tensor:
-    """The imaginary part of complex numbers: an error, there are none."""
-    return input.imag
-
-
 def is_conj(input: Tensor) -> builtins.bool:
-    """False."""
+    """False: conj computes the conjugate at once."""
     return input.is_conj()
 
 
@@ -195,10 +163,10 @@ def svd_lowrank(A: Tensor, q: builtins.int | None = 6, niter: builtins.int | Non
     basis = _C.randn((*data.shape[:-2], data.shape[-1], width), dtype=data.dtype, device=data.device)
     found = _C.linalg_qr(data @ basis, "reduced")[0]
     for _ in builtins.range(2 if niter is None else niter):
-        found = _C.linalg_qr(data.mT @ found, "reduced")[0]
+        found = _C.linalg_qr(data.mH @ found, "reduced")[0]
         found = _C.linalg_qr(data @ found, "reduced")[0]
-    u, s, vh = _C.linalg_svd(found.mT @ data, full_matrices=False)
-    return found @ u, s, vh.mT
+    u, s, vh = _C.linalg_svd(found.mH @ data, full_matrices=False)
+    return found @ u, s, vh.mH
 
 
 def pca_lowrank(A: Tensor, q: builtins.int | None = None, center: builtins.bool = True,

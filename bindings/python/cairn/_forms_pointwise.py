@@ -23,8 +23,8 @@ def allclose(input: Tensor, other: Tensor, rtol: builtins.float = 1e-05, atol: b
 
 
 def isreal(input: Tensor) -> Tensor:
-    """True everywhere: nothing computes with complex numbers yet."""
-    return _C.ones_like(input, dtype=_C.bool)
+    """True where the imaginary part is zero: everywhere in a real tensor."""
+    return _C.eq(input.imag, 0) if input.is_complex() else _C.ones_like(input, dtype=_C.bool)
 
 
 def _polygamma(self: Tensor, n: builtins.int) -> Tensor:

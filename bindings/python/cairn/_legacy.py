@@ -50,7 +50,8 @@ def _made(kind: str, dtype: _C.dtype, space: str) -> TensorType:
 
 
 _TYPES = {"%s.%sTensor" % (space, kind): _made(kind, dtype, space)
-          for space in ("cairn", "cairn.cuda") for dtype, kind in _type_names.items() if not kind.startswith("UInt")}
+          for space in ("cairn", "cairn.cuda") for dtype, kind in _type_names.items()
+          if not kind.startswith(("UInt", "Complex"))}
 
 BFloat16Tensor, BoolTensor, ByteTensor = (_TYPES["cairn." + k] for k in ("BFloat16Tensor", "BoolTensor", "ByteTensor"))
 CharTensor, DoubleTensor, FloatTensor = (_TYPES["cairn." + k] for k in ("CharTensor", "DoubleTensor", "FloatTensor"))

@@ -53,8 +53,15 @@ class Tensor(Compat, _C.TensorBase):
             raise RuntimeError("tensor.mT is only for tensors of two or more dimensions, not %d" % self.ndim)
         return self.transpose(-2, -1)
 
-    H = T
-    mH = mT
+    @property
+    def H(self) -> Tensor:
+        """T, conjugated where the numbers are complex."""
+        return self.T.conj()
+
+    @property
+    def mH(self) -> Tensor:
+        """mT, conjugated where the numbers are complex."""
+        return self.mT.conj()
 
     @property
     def data(self) -> Tensor:
@@ -87,11 +94,28 @@ class Tensor(Compat, _C.TensorBase):
 
     @property
     def real(self) -> Tensor:
-        return self
+        """The real parts, in the same memory; a real tensor itself."""
+        return _C.real(self)
+
+    @real.setter
+    def real(self, value: Tensor | _Number) -> None:
+        self.real.copy_(value if isinstance(value, Tensor) else _C.tensor(value))
+
+    @property
+    def imag(self) -> Tensor:
+        """The imaginary parts of a complex tensor, in the same memory."""
+        return _C.imag(self)
+
+    @imag.setter
+    def imag(self, value: Tensor | _Number) -> None:
+        self.imag.copy_(value if isinstance(value, Tensor) else _C.tensor(value))
 
     @property
     def names(self) -> tuple[None, ...]:
         return (None,) * self.ndim
+
+    def __complex__(self) -> builtins.complex:
+        return builtins.complex(self.item())
 
     def is_complex(self) -> builtins.bool:
         return self.dtype.is_complex
@@ -130,7 +154,7 @@ class Tensor(Compat, _C.TensorBase):
         return self.shape[0]
 
     def __contains__(self, value: object) -> builtins.bool:
-        if isinstance(value, (Tensor, int, float, bool)):
+        if isinstance(value, (Tensor, int, float, bool, complex)):
             return bool((self == value).any().item())
         raise RuntimeError("Tensor.__contains__ only supports Tensor or scalar, but you passed in a %s." % type(value))
 
@@ -161,7 +185,7 @@ class Tensor(Compat, _C.TensorBase):
         rest = list(args)
         if rest and isinstance(rest[0], Tensor):
             other = rest.pop(0)
-        elif rest and (isinstance(rest[0], _C.dtype) or rest[0] in (float, int, bool)):
+        elif rest and (isinstance(rest[0], _C.dtype) or rest[0] in (float, int, bool, complex)):
             dtype = rest.pop(0)
         elif rest:
             device = rest.pop(0)
@@ -194,7 +218,7 @@ class Tensor(Compat, _C.TensorBase):
         and its kin, which say where as well."""
         if dtype is None:
             return "%s.%s%sTensor" % (Tensor.__module__, "cuda." if self.is_cuda else "", _type_names[self.dtype])
-        if isinstance(dtype, _C.dtype) or dtype in (builtins.float, builtins.int, builtins.bool):
+        if isinstance(dtype, _C.dtype) or dtype in (builtins.float, builtins.int, builtins.bool, builtins.complex):
             return self.to(dtype=dtype)
         from . import _legacy
         kind: Any = _legacy.by_name(dtype) if isinstance(dtype, str) else dtype
@@ -211,6 +235,15 @@ class Tensor(Compat, _C.TensorBase):
     def cuda(self, device: _Device | None = None, non_blocking: builtins.bool = False,
              memory_format: _memory_format | None = None) -> Tensor:  # unused: non_blocking (see to)
         return self.to("cuda" if device is None else device, memory_format=memory_format)
+
+    def cfloat(self, memory_format: _memory_format | None = None) -> Tensor:
+        return _in_format(self.to(_C.complex64), memory_format)
+
+    def cdouble(self, memory_format: _memory_format | None = None) -> Tensor:
+        return _in_format(self.to(_C.complex128), memory_format)
+
+    def chalf(self, memory_format: _memory_format | None = None) -> Tensor:
+        return _in_format(self.to(_C.complex32), memory_format)
 
     def double(self, memory_format: _memory_format | None = None) -> Tensor:
         return self.to(_C.float64, memory_format=memory_format)
@@ -275,7 +308,8 @@ class Tensor(Compat, _C.TensorBase):
         return self._new(_C.ones, (), size or (more.pop("size"),), more)
 
     def new_full(self, size: Sequence[builtins.int], fill_value: _Number, **more: Any) -> Tensor:
-        return self._new(_C.full, (fill_value,), (tuple(size),), more)
+        from ._forms_complex import full
+        return self._new(full, (fill_value,), (tuple(size),), more)
 
     def new_tensor(self, data: Any, dtype: _Dtype | None = None, device: _Device | None = None,
                    requires_grad: builtins.bool = False, layout: Any = None,
@@ -393,6 +427,7 @@ def _same_place(a: _device, b: _device) -> bool:
 
 _type_names = {_C.float32: "Float", _C.float64: "Double", _C.float16: "Half", _C.bfloat16: "BFloat16", _C.int64: "Long",
                _C.int32: "Int", _C.int16: "Short", _C.int8: "Char", _C.uint8: "Byte", _C.bool: "Bool",
+               _C.complex64: "ComplexFloat", _C.complex128: "ComplexDouble", _C.complex32: "ComplexHalf",
                _C.uint16: "UInt16", _C.uint32: "UInt32", _C.uint64: "UInt64"}
 
 

@@ -1,7 +1,7 @@
 """What tensors have from older days, and for storage, sharing and subclasses: a part of the class Tensor.
 
-Place in the flow: _tensor.py's class derives from it. Complex, sparse and quantised tensors do not exist here, so
-questions about them have one answer. Invariant: everything here is made of methods that are in the other parts.
+Place in the flow: _tensor.py's class derives from it. Sparse and quantised tensors do not exist here, so questions
+about them have one answer. Invariant: everything here is made of methods that are in the other parts.
 """
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Compat:
     """See above. `self` is a Tensor."""
 
     def is_conj(self) -> builtins.bool:
-        """False: there are no complex types."""
+        """False: conjugates and negatives are computed at once."""
         return False
 
     is_neg = is_distributed = is_conj
@@ -193,15 +193,8 @@ class Compat:
         """Is the one element not zero?"""
         return bool(self)
 
-    def conj(self: Any) -> Tensor:
-        """The tensor itself: nothing computes with complex numbers yet."""
-        tensor: Tensor = self
-        return tensor
-
-    conj_physical = conj_physical_ = resolve_conj = resolve_neg = conj
-
     def adjoint(self: Any) -> Tensor:
-        """Each matrix transposed."""
+        """Each matrix transposed and conjugated."""
         tensor: Tensor = self.mH
         return tensor
 
@@ -212,10 +205,6 @@ class Compat:
     def qr(self: Any, some: builtins.bool = True) -> Any:
         """The older linalg.qr: some=False is mode "complete"."""
         return _C.linalg_qr(self, "reduced" if some else "complete")
-
-    @property
-    def imag(self: Any) -> Tensor:
-        raise RuntimeError("imag is not implemented for tensors with non-complex dtypes.")
 
     def to_dense(self: Any, dtype: Any = None, *,
                  masked_grad: Any = None) -> Tensor:  # unused: masked_grad (of sparse tensors, which there are none of)

@@ -18,6 +18,9 @@ _TOLERANCES = {
     "bfloat16": (1.6e-2, 1e-5),
     "float32": (1.3e-6, 1e-5),
     "float64": (1e-7, 1e-7),
+    "complex32": (1e-3, 1e-5),
+    "complex64": (1.3e-6, 1e-5),
+    "complex128": (1e-7, 1e-7),
 }
 _EXACT = (0.0, 0.0)
 
@@ -188,12 +191,12 @@ def _tolerances(a: cairn.Tensor, e: cairn.Tensor) -> tuple[float, float]:
 
 
 def _is_float(t: cairn.Tensor) -> bool:
-    return "float" in _name(t)
+    return "float" in _name(t) or t.is_complex()
 
 
 def _wide(t: cairn.Tensor) -> cairn.Tensor:
     """Values to subtract: float64 for all types but the exact ones of 64 bits, whose difference is for show only."""
-    return t if _name(t) == "float64" else t.to(cairn.float64)
+    return t.to(cairn.complex128 if t.is_complex() else cairn.float64)
 
 
 def _matches(a: cairn.Tensor, e: cairn.Tensor, rtol: float, atol: float, equal_nan: bool) -> cairn.Tensor:

@@ -310,8 +310,9 @@ static int switch_grad(PyObject *self, bool on)
   if (!cn_is_leaf(t))
     return cnpy_fail(PyExc_RuntimeError, "requires_grad: only leaves can be switched off; use detach() for the result "
                                          "of an op"), -1;
-  if (on && !cn_dtype_is_float(cn_dtype_of(t)))
-    return cnpy_fail(PyExc_RuntimeError, "requires_grad: only floating-point tensors can have gradients, not %s",
+  if (on && !cn_dtype_is_float(cn_dtype_of(t)) && !cn_dtype_is_complex(cn_dtype_of(t)))
+    return cnpy_fail(PyExc_RuntimeError,
+                     "requires_grad: only floating-point and complex tensors can have gradients, not %s",
                      cn_dtype_name(cn_dtype_of(t))), -1;
   PyObject *grad = get_grad(self, NULL);
   if (!grad) return -1;

@@ -52,12 +52,19 @@ int cnpy_to_number(PyObject *o, cn_value *v)
   return 1;
 }
 
+cn_tensor *cnpy_complex_number(PyObject *o)
+{
+  cn_scope *scope = cn_scope_begin();
+  return cnpy_take(scope, cn_complex_num(PyComplex_RealAsDouble(o), PyComplex_ImagAsDouble(o)));
+}
+
 /* A tensor of one element as a number; its value is read. */
 static int number_of_tensor(PyObject *o, cn_value *v)
 {
   cn_tensor *t = cnpy_t(o);
   if (cn_numel(t) != 1) return 0;
   cn_dtype d = cn_dtype_of(t);
+  if (cn_dtype_is_complex(d)) return 0;
   if (d == CN_BOOL) *v = cn_v_bool(cn_item_int(t) != 0);
   else if (cn_dtype_is_float(d)) *v = cn_v_float(cn_item(t));
   else *v = cn_v_int(cn_item_int(t));
@@ -128,6 +135,7 @@ static void *room_for(cnpy_bound *b, size_t words)
 
 void cnpy_unbind(cnpy_bound *b)
 {
+  while (b->nmade) cn_release(b->made[--b->nmade]);
   while (b->heap) {
     void *next = *(void **)b->heap;
     PyMem_Free(b->heap);
@@ -138,15 +146,18 @@ void cnpy_unbind(cnpy_bound *b)
 /* ---- one argument of each kind: 1 fits, 0 does not, -1 exception ---- */
 
 /* A tensor, or a number where the signature says Tensor|Scalar. */
-static int bind_tensor(const cnpy_bound *b, const cnpy_form *f, int i, PyObject *o, cn_value *v)
+static int bind_tensor(cnpy_bound *b, const cnpy_form *f, int i, PyObject *o, cn_value *v)
 {
   if (cnpy_is_tensor(o)) {
     *v = cn_v_tensor(cnpy_t(o));
     return 1;
   }
   if (!f->info.params[i].number || b->strict) return 0;
-  if (!cnpy_is_weak(o)) return cnpy_to_number(o, v);
-  *v = cn_v_tensor(cnpy_weak_input(o));
+  if (PyComplex_Check(o)) {
+    *v = cn_v_tensor(cnpy_complex_number(o));
+    if (v->u.t) b->made[b->nmade++] = v->u.t;
+  } else if (!cnpy_is_weak(o)) return cnpy_to_number(o, v);
+  else *v = cn_v_tensor(cnpy_weak_input(o));
   return v->u.t ? 1 : -1;
 }
 
@@ -179,6 +190,16 @@ static int bind_ints(cnpy_bound *b, PyObject *o, bool none, cn_value *v)
     if (fits != 1) return fits;
   }
   *v = cn_v_ints(list, (size_t)n);
+  return 1;
+}
+
+static int bind_complex(cnpy_bound *b, PyObject *o, cn_value *v)
+{
+  double *z = room_for(b, 2);
+  if (!z) return -1;
+  z[0] = PyComplex_RealAsDouble(o);
+  z[1] = PyComplex_ImagAsDouble(o);
+  *v = cn_v_floats(z, 2);
   return 1;
 }
 
@@ -274,7 +295,9 @@ static int bind_one(cnpy_bound *b, const cnpy_form *f, int i)
   }
   case CNPY_INTS: return bind_ints(b, o, !f->op, v);
   case CNPY_FLOAT:
-  case CNPY_SCALAR: return b->strict && cnpy_is_tensor(o) ? 0 : bind_scalar(o, v);
+  case CNPY_SCALAR:
+    if (PyComplex_Check(o) && f->op && f->kind[i] == CNPY_SCALAR) return bind_complex(b, o, v);
+    return b->strict && cnpy_is_tensor(o) ? 0 : bind_scalar(o, v);
   case CNPY_FLOATS: return bind_floats(b, o, v);
   case CNPY_BOOL: return bind_bool(o, v);
   case CNPY_STR: return bind_str(o, v);
@@ -383,7 +406,7 @@ int cnpy_bind(cnpy_bound *b, const cnpy_form *f, unsigned flags, PyObject *self,
   memset(b->given, 0, sizeof b->given);
   b->out = b->requires_grad = b->memory_format = b->pin_memory = b->generator = NULL;
   b->used = 0;
-  b->n = 0;
+  b->n = b->nmade = 0;
   b->given[0] = self;
   if (f->counted && nargs && first < f->npositional && f->kind[first] == CNPY_INTS && !is_list(args[0]) &&
       args[0] != Py_None) {

@@ -50,6 +50,8 @@ typedef struct cnpy_bound {
   uint64_t words[CNPY_WORDS];
   size_t used;
   void *heap; /* chain of further blocks */
+  cn_tensor *made[CN_MAX_ARGS]; /* complex numbers as tensors; owned */
+  int nmade;
 } cnpy_bound;
 
 /* 1: bound. 0: the arguments do not fit (why, at, name say why; no exception). -1: an exception is set. */

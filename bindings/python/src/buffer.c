@@ -12,7 +12,7 @@
 /* By dtype; NULL where the struct module has no such type. int64 is `l`, which is what numpy calls int64. */
 static const char *const formats[CN_DTYPE_COUNT] = {
   [CN_BOOL] = "?", [CN_U8] = "B",  [CN_I8] = "b", [CN_I16] = "h", [CN_I32] = "i", [CN_U16] = "H",
-  [CN_U32] = "I",  [CN_F16] = "e", [CN_F32] = "f", [CN_F64] = "d",
+  [CN_U32] = "I",  [CN_F16] = "e", [CN_F32] = "f", [CN_F64] = "d", [CN_C64] = "Zf", [CN_C128] = "Zd",
   [CN_I64] = sizeof(long) == 8 ? "l" : "q", [CN_U64] = sizeof(long) == 8 ? "L" : "Q",
 };
 
@@ -28,6 +28,7 @@ static cn_dtype read_format(const char *format, Py_ssize_t size, bool *swapped)
   if (!format) format = "B";
   if (*format == '>' || *format == '!') *swapped = size > 1;
   if (strchr("@=<>!", *format) && *format) format++;
+  if (!strcmp(format, "Zf") || !strcmp(format, "Zd")) return format[1] == 'f' ? CN_C64 : CN_C128;
   if (!format[0] || format[1]) return CN_DTYPE_NONE;
   if (*format == '?') return CN_BOOL;
   if (strchr("bhilqn", *format)) return by_size(size, CN_I8, CN_I16, CN_I32, CN_I64);

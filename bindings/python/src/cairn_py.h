@@ -162,6 +162,7 @@ int cnpy_to_int(PyObject *o, int64_t *value);
 /* Is it a Python (or numpy) number, not a tensor? Then *v is a CN_V_BOOL, CN_V_INT or CN_V_FLOAT. 1 yes, 0 no, -1 with
  * an exception (out of int64). */
 int cnpy_to_number(PyObject *o, cn_value *v);
+cn_tensor *cnpy_complex_number(PyObject *o); /* Python's complex as a weak scalar; owned */
 
 /* ---- data (convert.c) ---- */
 /* cairn.tensor: copies numbers, nested sequences, tensors, buffers and arrays. dtype CN_DTYPE_NONE infers it as torch

@@ -174,8 +174,9 @@ static int into_out(const cnpy_bound *b, const cnpy_form *f, PyObject *out, cn_t
   cn_tensor *dest = cnpy_t(out), *copied = NULL;
   const cn_desc *d = cn_desc_of(dest), *r = cn_desc_of(t);
   bool same = d->ndim == r->ndim && !memcmp(d->shape, r->shape, (size_t)d->ndim * sizeof *d->shape);
-  bool castable = cn_dtype_is_float((cn_dtype)d->dtype) ||
-                  (!cn_dtype_is_float((cn_dtype)r->dtype) && (d->dtype != CN_BOOL || r->dtype == CN_BOOL));
+  bool complex = cn_dtype_is_complex((cn_dtype)r->dtype);
+  bool castable = cn_dtype_is_complex((cn_dtype)d->dtype) || (cn_dtype_is_float((cn_dtype)d->dtype) && !complex) ||
+                  (!cn_dtype_is_float((cn_dtype)r->dtype) && !complex && (d->dtype != CN_BOOL || r->dtype == CN_BOOL));
   if (f->info.kind == CN_KIND_STRUCTURAL) castable = d->dtype == r->dtype; /* torch casts pointwise results alone */
   if (check_out(b, f, dest, name)) goto done;
   if (!castable)

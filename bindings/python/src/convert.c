@@ -129,6 +129,7 @@ static cn_tensor *from_nested(PyObject *data, cn_dtype dtype, cn_device device)
 static cn_dtype listed(cn_dtype dtype)
 {
   if (dtype == CN_BOOL) return CN_BOOL;
+  if (cn_dtype_is_complex(dtype)) return cn_promote_types(CN_C32, cn_default_dtype());
   return cn_dtype_is_float(dtype) ? cn_default_dtype() : CN_I64;
 }
 
@@ -328,9 +329,29 @@ static inline PyObject *number(const char *p, cn_dtype dtype)
   case CN_U32: READ(uint32_t, PyLong_FromUnsignedLong);
   case CN_U64: READ(uint64_t, PyLong_FromUnsignedLongLong);
   case CN_F32: READ(float, PyFloat_FromDouble);
+  case CN_C64: {
+    float z[2];
+    memcpy(z, p, sizeof z);
+    return PyComplex_FromDoubles((double)z[0], (double)z[1]);
+  }
+  case CN_C128: {
+    double z[2];
+    memcpy(z, p, sizeof z);
+    return PyComplex_FromDoubles(z[0], z[1]);
+  }
   default: READ(double, PyFloat_FromDouble);
   }
 #undef READ
+}
+
+static PyObject *complex_item(cn_tensor *t)
+{
+  double z[2];
+  cn_scope *scope = cn_scope_begin();
+  int before = cn_no_grad_begin(), status = cn_to_data(z, sizeof z, cn_cast(t, CN_C128));
+  cn_no_grad_end(before);
+  cn_scope_end(scope);
+  return status ? cnpy_raise() : PyComplex_FromDoubles(z[0], z[1]);
 }
 
 PyObject *cnpy_item(cn_tensor *t)
@@ -339,6 +360,7 @@ PyObject *cnpy_item(cn_tensor *t)
   if (cn_numel(t) != 1)
     return PyErr_Format(PyExc_RuntimeError, "a Tensor with %lld elements cannot be converted to Scalar",
                         (long long)cn_numel(t));
+  if (cn_dtype_is_complex(dtype)) return complex_item(t);
   if (cn_dtype_is_float(dtype)) {
     double value = cn_item(t);
     return cn_err() ? cnpy_raise() : PyFloat_FromDouble(value);
@@ -383,9 +405,11 @@ static PyObject *list_of(const cn_desc *d, const char *p, int dim)
 static cn_tensor *readable(cn_tensor *t)
 {
   cn_dtype dtype = cn_dtype_of(t);
-  bool plain = (dtype >= CN_BOOL && dtype <= CN_U64) || dtype == CN_F32 || dtype == CN_F64;
+  bool plain = (dtype >= CN_BOOL && dtype <= CN_U64) || dtype == CN_F32 || dtype == CN_F64 || dtype == CN_C64 ||
+               dtype == CN_C128;
   if (plain && cn_device_of(t) == CN_CPU) return cn_keep(t);
-  return cnpy_converted(t, plain ? dtype : cn_dtype_is_float(dtype) ? CN_F32 : CN_I64, CN_CPU, false);
+  cn_dtype wide = cn_dtype_is_complex(dtype) ? CN_C64 : cn_dtype_is_float(dtype) ? CN_F32 : CN_I64;
+  return cnpy_converted(t, plain ? dtype : wide, CN_CPU, false);
 }
 
 PyObject *cnpy_tolist(cn_tensor *t)

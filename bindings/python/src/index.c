@@ -395,7 +395,7 @@ static cn_tensor *value_for(cn_tensor *self, PyObject *value)
 {
   cn_value number;
   if (cnpy_is_tensor(value)) return cn_keep(cnpy_t(value));
-  int is_number = cnpy_to_number(value, &number);
+  int is_number = PyComplex_Check(value) ? 1 : cnpy_to_number(value, &number);
   if (is_number < 0) return NULL;
   if (is_number) return cnpy_from_data(value, cn_dtype_of(self), CN_CPU);
   PyObject *name = PyType_GetName(Py_TYPE(value));

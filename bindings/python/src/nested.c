@@ -112,8 +112,8 @@ static cn_dtype infer_number(PyObject *o)
   if (dtype != CN_DTYPE_NONE) return dtype;
   if (PyFloat_Check(o)) return cn_default_dtype();
   if (PyLong_Check(o)) return CN_I64;
-  if (PyComplex_Check(o)) PyErr_SetString(PyExc_TypeError, "tensor: complex numbers are not read yet");
-  else if (is_text(o)) raise_with_type(PyExc_TypeError, "tensor: invalid data type '%U'", o);
+  if (PyComplex_Check(o)) return cn_promote_types(CN_C32, cn_default_dtype());
+  if (is_text(o)) raise_with_type(PyExc_TypeError, "tensor: invalid data type '%U'", o);
   else raise_with_type(PyExc_RuntimeError, "Could not infer dtype of %U", o);
   return CN_DTYPE_NONE;
 }
@@ -225,6 +225,15 @@ static void put_float(reader *r, double value)
   r->at += r->size;
 }
 
+static int put_complex(reader *r, PyObject *o)
+{
+  double z[2] = {PyComplex_RealAsDouble(o), PyComplex_ImagAsDouble(o)};
+  if (z[0] == -1.0 && PyErr_Occurred()) return FAILED;
+  memcpy(r->at, z, r->size);
+  r->at += r->size;
+  return DONE;
+}
+
 /* Any object that is a number, by its own conversions. The type is settled. */
 static int put_object(reader *r, PyObject *o)
 {
@@ -238,6 +247,11 @@ static int put_object(reader *r, PyObject *o)
     int status = number ? put_object(r, number) : FAILED;
     Py_XDECREF(number);
     return status;
+  }
+  if (r->dtype == CN_C128) return put_complex(r, o);
+  if (PyComplex_Check(o)) {
+    PyErr_Format(PyExc_RuntimeError, "a complex number has no value of type %s", cn_dtype_name(r->dtype));
+    return FAILED;
   }
   if (cn_dtype_is_float(r->dtype)) {
     double value = PyFloat_AsDouble(o);
@@ -343,6 +357,7 @@ static cn_dtype stored_as(cn_dtype dtype)
 {
   if (dtype >= CN_BOOL && dtype <= CN_U64) return dtype;
   if (dtype == CN_F64) return CN_F64;
+  if (cn_dtype_is_complex(dtype)) return CN_C128;
   return cn_dtype_is_float(dtype) ? CN_F32 : CN_I64;
 }
 
@@ -364,7 +379,7 @@ static int read_all(reader *r, cnpy_array *a, PyObject *data, cn_dtype dtype)
   }
   if (empty) count = 0;
   PyMem_Free(a->data);
-  a->data = count > PY_SSIZE_T_MAX / 8 ? NULL : PyMem_Malloc(count * r->size + 1);
+  a->data = count > PY_SSIZE_T_MAX / 16 ? NULL : PyMem_Malloc(count * r->size + 1);
   if (!a->data) {
     PyErr_NoMemory();
     return FAILED;

@@ -23,6 +23,11 @@ static int operand(PyObject *o, cn_value *v, cn_tensor **made)
     *v = cn_v_tensor(cnpy_weak_input(o));
     return v->u.t ? 1 : -1;
   }
+  if (PyComplex_Check(o)) {
+    *made = cnpy_complex_number(o);
+    *v = cn_v_tensor(*made);
+    return *made ? 1 : -1;
+  }
   int fits = cnpy_to_number(o, v);
   if (fits || !PyObject_HasAttrString(o, "__array_interface__")) return fits;
   *made = cnpy_from_data(o, CN_DTYPE_NONE, CN_DEVICE_DEFAULT);
@@ -140,7 +145,7 @@ static PyObject *nb_subtract(PyObject *a, PyObject *b)
 {
   static operator_op o = {"sub", NULL}, reversed = {"rsub", NULL};
   cn_value number;
-  int from = cnpy_is_tensor(a) ? 0 : cnpy_is_weak(a) ? 1 : cnpy_to_number(a, &number);
+  int from = cnpy_is_tensor(a) ? 0 : cnpy_is_weak(a) || PyComplex_Check(a) ? 1 : cnpy_to_number(a, &number);
   if (from < 0) return NULL;
   return from ? binary(&reversed, b, a) : binary(&o, a, b);
 }

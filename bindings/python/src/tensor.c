@@ -257,6 +257,12 @@ static int tensor_bool(PyObject *self)
                                               : "Boolean value of Tensor with no values is ambiguous");
     return -1;
   }
+  if (cn_dtype_is_complex(cn_dtype_of(t))) {
+    PyObject *z = cnpy_item(t);
+    int truth = z ? PyObject_IsTrue(z) : -1;
+    Py_XDECREF(z);
+    return truth;
+  }
   double value = cn_item(t);
   if (cn_err()) {
     cnpy_raise();
@@ -275,6 +281,16 @@ static bool single(PyObject *self)
 static PyObject *tensor_float(PyObject *self)
 {
   if (!single(self)) return NULL;
+  if (cn_dtype_is_complex(cn_dtype_of(cnpy_t(self)))) {
+    PyObject *z = cnpy_item(cnpy_t(self));
+    PyObject *real = z ? PyFloat_FromDouble(PyComplex_RealAsDouble(z)) : NULL;
+    if (z && PyComplex_ImagAsDouble(z) != 0) {
+      Py_CLEAR(real);
+      cnpy_fail(PyExc_RuntimeError, "value cannot be converted to type double without overflow");
+    }
+    Py_XDECREF(z);
+    return real;
+  }
   double value = cn_item(cnpy_t(self));
   return cn_err() ? cnpy_raise() : PyFloat_FromDouble(value);
 }
@@ -282,7 +298,7 @@ static PyObject *tensor_float(PyObject *self)
 static PyObject *tensor_int(PyObject *self)
 {
   if (!single(self)) return NULL;
-  PyObject *item = cnpy_item(cnpy_t(self));
+  PyObject *item = cn_dtype_is_complex(cn_dtype_of(cnpy_t(self))) ? tensor_float(self) : cnpy_item(cnpy_t(self));
   PyObject *whole = item ? PyNumber_Long(item) : NULL;
   Py_XDECREF(item);
   return whole;
@@ -291,7 +307,7 @@ static PyObject *tensor_int(PyObject *self)
 static PyObject *tensor_index(PyObject *self)
 {
   cn_tensor *t = cnpy_t(self);
-  if (cn_dtype_is_float(cn_dtype_of(t)) || cn_numel(t) != 1)
+  if (cn_dtype_is_float(cn_dtype_of(t)) || cn_dtype_is_complex(cn_dtype_of(t)) || cn_numel(t) != 1)
     return cnpy_fail(PyExc_TypeError, "only integer tensors of a single element can be converted to an index");
   return tensor_int(self);
 }

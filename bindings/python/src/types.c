@@ -73,6 +73,7 @@ int cnpy_to_dtype(PyObject *o, cn_dtype *id)
   else if (o == (PyObject *)&PyFloat_Type) *id = CN_F64;
   else if (o == (PyObject *)&PyLong_Type) *id = CN_I64;
   else if (o == (PyObject *)&PyBool_Type) *id = CN_BOOL;
+  else if (o == (PyObject *)&PyComplex_Type) *id = CN_C128;
   else {
     PyErr_Format(PyExc_TypeError, "dtype must be a cairn.dtype, not %R", (PyObject *)Py_TYPE(o));
     return -1;
@@ -86,7 +87,8 @@ static int add_dtypes(PyObject *module)
     const char *name;
     cn_dtype id;
   } also[] = {{"float", CN_F32}, {"double", CN_F64}, {"half", CN_F16},  {"long", CN_I64},
-              {"int", CN_I32},   {"short", CN_I16},  {"cfloat", CN_C64}, {"cdouble", CN_C128}};
+              {"int", CN_I32},   {"short", CN_I16},  {"cfloat", CN_C64}, {"cdouble", CN_C128},
+              {"chalf", CN_C32}};
   for (int id = CN_BOOL; id < CN_DTYPE_COUNT; id++) {
     cnpy_dtype *d = PyObject_New(cnpy_dtype, cnpy.dtype);
     if (!d) return -1;

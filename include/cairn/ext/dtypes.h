@@ -35,7 +35,8 @@
   X(I2, "int2", "i2", NULL, 1, 2, INT, true, false) \
   X(U2, "uint2", "u2", NULL, 1, 2, INT, false, false) \
   X(C64, "complex64", "c64", "cfloat", 8, 64, COMPLEX, true, false) \
-  X(C128, "complex128", "c128", "cdouble", 16, 128, COMPLEX, true, false)
+  X(C128, "complex128", "c128", "cdouble", 16, 128, COMPLEX, true, false) \
+  X(C32, "complex32", "c32", "chalf", 4, 32, COMPLEX, true, false)
 
 /* Bytes of one element in memory, for steps from one to the next. dtype must be a tensor's. */
 static inline size_t cn_element_size(int dtype)

@@ -257,7 +257,7 @@ struct cn_op {
 CN_API int cn_call_fail(const cn_call *call, int code, const char *format, ...) CN_PRINTF(3, 4);
 /* Sets result i to a fresh tensor of that type and shape (contiguous). Checks sizes. */
 CN_API int cn_call_result(cn_call *call, int i, int dtype, int ndim, const int64_t *shape);
-/* Sets result i to a view of input `of`. offset and strides in elements. */
+/* Sets result i to a view of input `of`. offset (from its first element) and strides in elements of the result. */
 CN_API int cn_call_view(cn_call *call, int i, int of, int ndim, const int64_t *shape, const int64_t *strides,
                         int64_t offset);
 /* Turns a possibly negative dim into 0..ndim-1 (ndim 0 counts as 1). Negative status when out of range. */

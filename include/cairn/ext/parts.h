@@ -14,6 +14,9 @@
 
 CN_BEGIN_DECLS
 
+/* Absolute values of complex numbers with these parts. The gradient at 0 is 0. */
+CN_API cn_tensor *cn_abs_complex(cn_tensor *real, cn_tensor *imag);
+
 /* |input - target|: the terms of l1_loss. */
 CN_API cn_tensor *cn_absolute_difference(cn_tensor *input, cn_tensor *target);
 
@@ -345,6 +348,9 @@ CN_API int cn_choose_token_inplace_with(cn_tensor *tokens, cn_tensor *current, c
 /* input cut to [min, max]; max where the bounds cross. What clamp with both bounds runs. */
 CN_API cn_tensor *cn_clamp_both(cn_tensor *input, cn_tensor *min, cn_tensor *max);
 
+/* The conjugates of complex numbers: what conj and conj_physical are. */
+CN_API cn_tensor *cn_conj_complex(cn_tensor *input);
+
 /* A row-major copy. */
 CN_API cn_tensor *cn_contiguous_copy(cn_tensor *input);
 
@@ -636,6 +642,9 @@ CN_API cn_tensor *cn_max_pool2d_values_with(cn_tensor *input, const int64_t *ker
 
 /* mm times the slope of gelu, in its tanh form, at pre: what linear_gelu is to gelu's gradient. */
 CN_API cn_tensor *cn_mm_gelu_backward(cn_tensor *input, cn_tensor *mat2, cn_tensor *pre);
+
+/* Products of complex numbers, with conj of input and the conjugate of other. */
+CN_API cn_tensor *cn_mul_complex(cn_tensor *input, cn_tensor *other, bool conj);
 
 typedef struct cn_nadam_update_opts {
   size_t size;

@@ -21,6 +21,8 @@ int cni_cpu_add_kernels(void);
 /* Copies src, broadcast to dst's shape and cast to its type, into dst. The two do not overlap unless they are
  * the same memory in the same layout and type. Cannot fail. */
 void cni_cpu_copy(const cn_desc *dst, const cn_desc *src);
+/* The real (0) or imaginary (1) parts of d, which may be real itself: then its numbers, and zeros (only to be read). */
+cn_desc cni_cpu_part_of(const cn_desc *d, int part);
 /* A desc of row-major memory at `data` with d's shape: a kernel's temporary, for cni_cpu_copy. */
 cn_desc cni_cpu_packed(const cn_desc *d, int dtype, void *data);
 

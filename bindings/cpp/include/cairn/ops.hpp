@@ -138,11 +138,6 @@ struct AsStridedOptions {
 
   std::optional<int64_t> storage_offset_ = None;
 };
-struct AsStridedCopyOptions {
-  AsStridedCopyOptions &storage_offset(std::optional<int64_t> value) { storage_offset_ = value; return *this; }
-
-  std::optional<int64_t> storage_offset_ = None;
-};
 struct AsStridedScatterOptions {
   AsStridedScatterOptions &storage_offset(std::optional<int64_t> value) { storage_offset_ = value; return *this; }
 
@@ -558,15 +553,6 @@ struct DiagonalOptions {
   int64_t dim1_ = 0;
   int64_t dim2_ = 1;
 };
-struct DiagonalCopyOptions {
-  DiagonalCopyOptions &offset(int64_t value) { offset_ = value; return *this; }
-  DiagonalCopyOptions &dim1(int64_t value) { dim1_ = value; return *this; }
-  DiagonalCopyOptions &dim2(int64_t value) { dim2_ = value; return *this; }
-
-  int64_t offset_ = 0;
-  int64_t dim1_ = 0;
-  int64_t dim2_ = 1;
-};
 struct DiagonalScatterOptions {
   DiagonalScatterOptions &offset(int64_t value) { offset_ = value; return *this; }
   DiagonalScatterOptions &dim1(int64_t value) { dim1_ = value; return *this; }
@@ -686,6 +672,61 @@ struct FftFftOptions {
   int64_t dim_ = -1;
   KeptText norm_;
 };
+struct FftFft2Options {
+  FftFft2Options &s(const Ints &value) { s_ = value; return *this; }
+  FftFft2Options &dim(const Ints &value) { dim_ = value; return *this; }
+  FftFft2Options &norm(Text value) { norm_ = value; return *this; }
+
+  Kept<int64_t> s_;
+  Kept<int64_t> dim_;
+  KeptText norm_;
+};
+struct FftFftfreqOptions {
+  FftFftfreqOptions &d(double value) { d_ = value; return *this; }
+
+  double d_ = 1;
+};
+struct FftFftnOptions {
+  FftFftnOptions &s(const Ints &value) { s_ = value; return *this; }
+  FftFftnOptions &dim(const Ints &value) { dim_ = value; return *this; }
+  FftFftnOptions &norm(Text value) { norm_ = value; return *this; }
+
+  Kept<int64_t> s_;
+  Kept<int64_t> dim_;
+  KeptText norm_;
+};
+struct FftFftshiftOptions {
+  FftFftshiftOptions &dim(const Ints &value) { dim_ = value; return *this; }
+
+  Kept<int64_t> dim_;
+};
+struct FftHfftOptions {
+  FftHfftOptions &n(std::optional<int64_t> value) { n_ = value; return *this; }
+  FftHfftOptions &dim(int64_t value) { dim_ = value; return *this; }
+  FftHfftOptions &norm(Text value) { norm_ = value; return *this; }
+
+  std::optional<int64_t> n_ = None;
+  int64_t dim_ = -1;
+  KeptText norm_;
+};
+struct FftHfft2Options {
+  FftHfft2Options &s(const Ints &value) { s_ = value; return *this; }
+  FftHfft2Options &dim(const Ints &value) { dim_ = value; return *this; }
+  FftHfft2Options &norm(Text value) { norm_ = value; return *this; }
+
+  Kept<int64_t> s_;
+  Kept<int64_t> dim_;
+  KeptText norm_;
+};
+struct FftHfftnOptions {
+  FftHfftnOptions &s(const Ints &value) { s_ = value; return *this; }
+  FftHfftnOptions &dim(const Ints &value) { dim_ = value; return *this; }
+  FftHfftnOptions &norm(Text value) { norm_ = value; return *this; }
+
+  Kept<int64_t> s_;
+  Kept<int64_t> dim_;
+  KeptText norm_;
+};
 struct FftIfftOptions {
   FftIfftOptions &n(std::optional<int64_t> value) { n_ = value; return *this; }
   FftIfftOptions &dim(int64_t value) { dim_ = value; return *this; }
@@ -693,6 +734,56 @@ struct FftIfftOptions {
 
   std::optional<int64_t> n_ = None;
   int64_t dim_ = -1;
+  KeptText norm_;
+};
+struct FftIfft2Options {
+  FftIfft2Options &s(const Ints &value) { s_ = value; return *this; }
+  FftIfft2Options &dim(const Ints &value) { dim_ = value; return *this; }
+  FftIfft2Options &norm(Text value) { norm_ = value; return *this; }
+
+  Kept<int64_t> s_;
+  Kept<int64_t> dim_;
+  KeptText norm_;
+};
+struct FftIfftnOptions {
+  FftIfftnOptions &s(const Ints &value) { s_ = value; return *this; }
+  FftIfftnOptions &dim(const Ints &value) { dim_ = value; return *this; }
+  FftIfftnOptions &norm(Text value) { norm_ = value; return *this; }
+
+  Kept<int64_t> s_;
+  Kept<int64_t> dim_;
+  KeptText norm_;
+};
+struct FftIfftshiftOptions {
+  FftIfftshiftOptions &dim(const Ints &value) { dim_ = value; return *this; }
+
+  Kept<int64_t> dim_;
+};
+struct FftIhfftOptions {
+  FftIhfftOptions &n(std::optional<int64_t> value) { n_ = value; return *this; }
+  FftIhfftOptions &dim(int64_t value) { dim_ = value; return *this; }
+  FftIhfftOptions &norm(Text value) { norm_ = value; return *this; }
+
+  std::optional<int64_t> n_ = None;
+  int64_t dim_ = -1;
+  KeptText norm_;
+};
+struct FftIhfft2Options {
+  FftIhfft2Options &s(const Ints &value) { s_ = value; return *this; }
+  FftIhfft2Options &dim(const Ints &value) { dim_ = value; return *this; }
+  FftIhfft2Options &norm(Text value) { norm_ = value; return *this; }
+
+  Kept<int64_t> s_;
+  Kept<int64_t> dim_;
+  KeptText norm_;
+};
+struct FftIhfftnOptions {
+  FftIhfftnOptions &s(const Ints &value) { s_ = value; return *this; }
+  FftIhfftnOptions &dim(const Ints &value) { dim_ = value; return *this; }
+  FftIhfftnOptions &norm(Text value) { norm_ = value; return *this; }
+
+  Kept<int64_t> s_;
+  Kept<int64_t> dim_;
   KeptText norm_;
 };
 struct FftIrfftOptions {
@@ -704,6 +795,24 @@ struct FftIrfftOptions {
   int64_t dim_ = -1;
   KeptText norm_;
 };
+struct FftIrfft2Options {
+  FftIrfft2Options &s(const Ints &value) { s_ = value; return *this; }
+  FftIrfft2Options &dim(const Ints &value) { dim_ = value; return *this; }
+  FftIrfft2Options &norm(Text value) { norm_ = value; return *this; }
+
+  Kept<int64_t> s_;
+  Kept<int64_t> dim_;
+  KeptText norm_;
+};
+struct FftIrfftnOptions {
+  FftIrfftnOptions &s(const Ints &value) { s_ = value; return *this; }
+  FftIrfftnOptions &dim(const Ints &value) { dim_ = value; return *this; }
+  FftIrfftnOptions &norm(Text value) { norm_ = value; return *this; }
+
+  Kept<int64_t> s_;
+  Kept<int64_t> dim_;
+  KeptText norm_;
+};
 struct FftRfftOptions {
   FftRfftOptions &n(std::optional<int64_t> value) { n_ = value; return *this; }
   FftRfftOptions &dim(int64_t value) { dim_ = value; return *this; }
@@ -711,6 +820,29 @@ struct FftRfftOptions {
 
   std::optional<int64_t> n_ = None;
   int64_t dim_ = -1;
+  KeptText norm_;
+};
+struct FftRfft2Options {
+  FftRfft2Options &s(const Ints &value) { s_ = value; return *this; }
+  FftRfft2Options &dim(const Ints &value) { dim_ = value; return *this; }
+  FftRfft2Options &norm(Text value) { norm_ = value; return *this; }
+
+  Kept<int64_t> s_;
+  Kept<int64_t> dim_;
+  KeptText norm_;
+};
+struct FftRfftfreqOptions {
+  FftRfftfreqOptions &d(double value) { d_ = value; return *this; }
+
+  double d_ = 1;
+};
+struct FftRfftnOptions {
+  FftRfftnOptions &s(const Ints &value) { s_ = value; return *this; }
+  FftRfftnOptions &dim(const Ints &value) { dim_ = value; return *this; }
+  FftRfftnOptions &norm(Text value) { norm_ = value; return *this; }
+
+  Kept<int64_t> s_;
+  Kept<int64_t> dim_;
   KeptText norm_;
 };
 struct FillDiagonalOptions {
@@ -840,15 +972,6 @@ struct HardtanhOptions {
   double min_val_ = -1;
   double max_val_ = 1;
 };
-struct HashTensorOptions {
-  HashTensorOptions &dim(const Ints &value) { dim_ = value; return *this; }
-  HashTensorOptions &keepdim(bool value) { keepdim_ = value; return *this; }
-  HashTensorOptions &mode(int64_t value) { mode_ = value; return *this; }
-
-  Kept<int64_t> dim_;
-  bool keepdim_ = false;
-  int64_t mode_ = 0;
-};
 struct HingeEmbeddingLossOptions {
   HingeEmbeddingLossOptions &margin(double value) { margin_ = value; return *this; }
   HingeEmbeddingLossOptions &reduction(Text value) { reduction_ = value; return *this; }
@@ -966,6 +1089,25 @@ struct IsinOptions {
   bool assume_unique_ = false;
   bool invert_ = false;
 };
+struct IstftOptions {
+  IstftOptions &hop_length(std::optional<int64_t> value) { hop_length_ = value; return *this; }
+  IstftOptions &win_length(std::optional<int64_t> value) { win_length_ = value; return *this; }
+  IstftOptions &window(const Tensor &value) { window_ = value; return *this; }
+  IstftOptions &center(bool value) { center_ = value; return *this; }
+  IstftOptions &normalized(bool value) { normalized_ = value; return *this; }
+  IstftOptions &onesided(std::optional<bool> value) { onesided_ = value; return *this; }
+  IstftOptions &length(std::optional<int64_t> value) { length_ = value; return *this; }
+  IstftOptions &return_complex(bool value) { return_complex_ = value; return *this; }
+
+  std::optional<int64_t> hop_length_ = None;
+  std::optional<int64_t> win_length_ = None;
+  Tensor window_;
+  bool center_ = true;
+  bool normalized_ = false;
+  std::optional<bool> onesided_ = None;
+  std::optional<int64_t> length_ = None;
+  bool return_complex_ = false;
+};
 struct KaiserWindowOptions {
   KaiserWindowOptions &periodic(bool value) { periodic_ = value; return *this; }
   KaiserWindowOptions &beta(double value) { beta_ = value; return *this; }
@@ -1051,23 +1193,6 @@ struct LinalgInvExOptions {
   LinalgInvExOptions &check_errors(bool value) { check_errors_ = value; return *this; }
 
   bool check_errors_ = false;
-};
-struct LinalgLdlFactorOptions {
-  LinalgLdlFactorOptions &hermitian(bool value) { hermitian_ = value; return *this; }
-
-  bool hermitian_ = false;
-};
-struct LinalgLdlFactorExOptions {
-  LinalgLdlFactorExOptions &hermitian(bool value) { hermitian_ = value; return *this; }
-  LinalgLdlFactorExOptions &check_errors(bool value) { check_errors_ = value; return *this; }
-
-  bool hermitian_ = false;
-  bool check_errors_ = false;
-};
-struct LinalgLdlSolveOptions {
-  LinalgLdlSolveOptions &hermitian(bool value) { hermitian_ = value; return *this; }
-
-  bool hermitian_ = false;
 };
 struct LinalgLstsqOptions {
   LinalgLstsqOptions &rcond(std::optional<double> value) { rcond_ = value; return *this; }
@@ -1587,13 +1712,6 @@ struct OneHotOptions {
 
   int64_t num_classes_ = -1;
 };
-struct OrmqrOptions {
-  OrmqrOptions &left(bool value) { left_ = value; return *this; }
-  OrmqrOptions &transpose(bool value) { transpose_ = value; return *this; }
-
-  bool left_ = true;
-  bool transpose_ = false;
-};
 struct PadOptions {
   PadOptions &mode(Text value) { mode_ = value; return *this; }
   PadOptions &value(std::optional<double> value) { value_ = value; return *this; }
@@ -1742,11 +1860,6 @@ struct RsubOptions {
 
   Scalar alpha_ = 1;
 };
-struct SafeSoftmaxOptions {
-  SafeSoftmaxOptions &dtype(DType value) { dtype_ = value; return *this; }
-
-  DType dtype_ = CN_DTYPE_NONE;
-};
 struct ScaledDotProductAttentionOptions {
   ScaledDotProductAttentionOptions &attn_mask(const Tensor &value) { attn_mask_ = value; return *this; }
   ScaledDotProductAttentionOptions &dropout_p(double value) { dropout_p_ = value; return *this; }
@@ -1787,37 +1900,11 @@ struct SearchsortedOptions {
   KeptText side_;
   Tensor sorter_;
 };
-struct SegmentReduceOptions {
-  SegmentReduceOptions &lengths(const Tensor &value) { lengths_ = value; return *this; }
-  SegmentReduceOptions &indices(const Tensor &value) { indices_ = value; return *this; }
-  SegmentReduceOptions &offsets(const Tensor &value) { offsets_ = value; return *this; }
-  SegmentReduceOptions &axis(int64_t value) { axis_ = value; return *this; }
-  SegmentReduceOptions &unsafe(bool value) { unsafe_ = value; return *this; }
-  SegmentReduceOptions &initial(const std::optional<Scalar> &value) { initial_ = value; return *this; }
-
-  Tensor lengths_;
-  Tensor indices_;
-  Tensor offsets_;
-  int64_t axis_ = 0;
-  bool unsafe_ = false;
-  std::optional<Scalar> initial_ = None;
-};
 struct SliceOptions {
   SliceOptions &start(std::optional<int64_t> value) { start_ = value; return *this; }
   SliceOptions &end(std::optional<int64_t> value) { end_ = value; return *this; }
   SliceOptions &step(int64_t value) { step_ = value; return *this; }
 
-  std::optional<int64_t> start_ = None;
-  std::optional<int64_t> end_ = None;
-  int64_t step_ = 1;
-};
-struct SliceCopyOptions {
-  SliceCopyOptions &dim(int64_t value) { dim_ = value; return *this; }
-  SliceCopyOptions &start(std::optional<int64_t> value) { start_ = value; return *this; }
-  SliceCopyOptions &end(std::optional<int64_t> value) { end_ = value; return *this; }
-  SliceCopyOptions &step(int64_t value) { step_ = value; return *this; }
-
-  int64_t dim_ = 0;
   std::optional<int64_t> start_ = None;
   std::optional<int64_t> end_ = None;
   int64_t step_ = 1;
@@ -1886,18 +1973,8 @@ struct SplitWithSizesOptions {
 
   int64_t dim_ = 0;
 };
-struct SplitWithSizesCopyOptions {
-  SplitWithSizesCopyOptions &dim(int64_t value) { dim_ = value; return *this; }
-
-  int64_t dim_ = 0;
-};
 struct SqueezeOptions {
   SqueezeOptions &dim(const Ints &value) { dim_ = value; return *this; }
-
-  Kept<int64_t> dim_;
-};
-struct SqueezeCopyOptions {
-  SqueezeCopyOptions &dim(const Ints &value) { dim_ = value; return *this; }
 
   Kept<int64_t> dim_;
 };
@@ -1923,6 +2000,27 @@ struct StdMeanOptions {
   Kept<int64_t> dim_;
   Scalar correction_ = 1;
   bool keepdim_ = false;
+};
+struct StftOptions {
+  StftOptions &hop_length(std::optional<int64_t> value) { hop_length_ = value; return *this; }
+  StftOptions &win_length(std::optional<int64_t> value) { win_length_ = value; return *this; }
+  StftOptions &window(const Tensor &value) { window_ = value; return *this; }
+  StftOptions &center(bool value) { center_ = value; return *this; }
+  StftOptions &pad_mode(Text value) { pad_mode_ = value; return *this; }
+  StftOptions &normalized(bool value) { normalized_ = value; return *this; }
+  StftOptions &onesided(std::optional<bool> value) { onesided_ = value; return *this; }
+  StftOptions &return_complex(std::optional<bool> value) { return_complex_ = value; return *this; }
+  StftOptions &align_to_window(std::optional<bool> value) { align_to_window_ = value; return *this; }
+
+  std::optional<int64_t> hop_length_ = None;
+  std::optional<int64_t> win_length_ = None;
+  Tensor window_;
+  bool center_ = true;
+  KeptText pad_mode_ = "reflect";
+  bool normalized_ = false;
+  std::optional<bool> onesided_ = None;
+  std::optional<bool> return_complex_ = None;
+  std::optional<bool> align_to_window_ = None;
 };
 struct SubOptions {
   SubOptions &alpha(const Scalar &value) { alpha_ = value; return *this; }
@@ -2025,11 +2123,6 @@ struct UnbindOptions {
 
   int64_t dim_ = 0;
 };
-struct UnbindCopyOptions {
-  UnbindCopyOptions &dim(int64_t value) { dim_ = value; return *this; }
-
-  int64_t dim_ = 0;
-};
 struct UniformOptions {
   UniformOptions &from(double value) { from_ = value; return *this; }
   UniformOptions &to(double value) { to_ = value; return *this; }
@@ -2056,13 +2149,6 @@ struct UniqueConsecutiveOptions {
   bool return_inverse_ = false;
   bool return_counts_ = false;
   std::optional<int64_t> dim_ = None;
-};
-struct UpsampleBilinear2dAaOptions {
-  UpsampleBilinear2dAaOptions &scales_h(std::optional<double> value) { scales_h_ = value; return *this; }
-  UpsampleBilinear2dAaOptions &scales_w(std::optional<double> value) { scales_w_ = value; return *this; }
-
-  std::optional<double> scales_h_ = None;
-  std::optional<double> scales_w_ = None;
 };
 struct VanderOptions {
   VanderOptions &N(std::optional<int64_t> value) { N_ = value; return *this; }
@@ -2145,12 +2231,6 @@ struct FrexpResult {
   Tuple tuple() const { return {mantissa, exponent}; }
   operator Tuple() const { return tuple(); }
 };
-struct GeqrfResult {
-  using Tuple = std::tuple<Tensor, Tensor>;
-  Tensor a, tau;
-  Tuple tuple() const { return {a, tau}; }
-  operator Tuple() const { return tuple(); }
-};
 struct GruResult {
   using Tuple = std::tuple<Tensor, Tensor>;
   Tensor output, hy;
@@ -2181,6 +2261,12 @@ struct LinalgCholeskyExResult {
   Tuple tuple() const { return {L, info}; }
   operator Tuple() const { return tuple(); }
 };
+struct LinalgEigResult {
+  using Tuple = std::tuple<Tensor, Tensor>;
+  Tensor eigenvalues, eigenvectors;
+  Tuple tuple() const { return {eigenvalues, eigenvectors}; }
+  operator Tuple() const { return tuple(); }
+};
 struct LinalgEighResult {
   using Tuple = std::tuple<Tensor, Tensor>;
   Tensor eigenvalues, eigenvectors;
@@ -2191,18 +2277,6 @@ struct LinalgInvExResult {
   using Tuple = std::tuple<Tensor, Tensor>;
   Tensor inverse, info;
   Tuple tuple() const { return {inverse, info}; }
-  operator Tuple() const { return tuple(); }
-};
-struct LinalgLdlFactorResult {
-  using Tuple = std::tuple<Tensor, Tensor>;
-  Tensor LD, pivots;
-  Tuple tuple() const { return {LD, pivots}; }
-  operator Tuple() const { return tuple(); }
-};
-struct LinalgLdlFactorExResult {
-  using Tuple = std::tuple<Tensor, Tensor, Tensor>;
-  Tensor LD, pivots, info;
-  Tuple tuple() const { return {LD, pivots, info}; }
   operator Tuple() const { return tuple(); }
 };
 struct LinalgLstsqResult {
@@ -2227,12 +2301,6 @@ struct LinalgLuFactorExResult {
   using Tuple = std::tuple<Tensor, Tensor, Tensor>;
   Tensor LU, pivots, info;
   Tuple tuple() const { return {LU, pivots, info}; }
-  operator Tuple() const { return tuple(); }
-};
-struct LinalgPolarResult {
-  using Tuple = std::tuple<Tensor, Tensor>;
-  Tensor U, H;
-  Tuple tuple() const { return {U, H}; }
   operator Tuple() const { return tuple(); }
 };
 struct LinalgQrResult {
@@ -2609,13 +2677,6 @@ inline Tensor affine_grid(const Tensor &theta, const Ints &size, const AffineGri
 {
   return cn::affine_grid(theta, size, options.align_corners_);
 }
-/* A row-major copy. */
-inline Tensor alias_copy(const Tensor &input)
-{
-  static const cn_op *const op = detail::find_op("alias_copy");
-  const cn_value args[] = {detail::v(input)};
-  return detail::call(op, args, 1);
-}
 /* True where all elements along the dimensions are non-zero. An empty list reduces nothing. */
 inline Tensor all(const Tensor &input, const Ints &dim = {}, bool keepdim = false)
 {
@@ -2673,7 +2734,7 @@ inline AminmaxResult aminmax(const Tensor &input, const AminmaxOptions &options)
 {
   return cn::aminmax(input, options.dim_, options.keepdim_);
 }
-/* The angle of each number in the complex plane: pi below 0, else 0. */
+/* The angle of each number in the complex plane; of real numbers pi below 0, else 0. */
 inline Tensor angle(const Tensor &input)
 {
   static const cn_op *const op = detail::find_op("angle");
@@ -2756,19 +2817,6 @@ inline Tensor as_strided(const Tensor &input, const Ints &size, const Ints &stri
 inline Tensor as_strided(const Tensor &input, const Ints &size, const Ints &stride, const AsStridedOptions &options)
 {
   return cn::as_strided(input, size, stride, options.storage_offset_);
-}
-/* as_strided, copied. */
-inline Tensor as_strided_copy(const Tensor &input, const Ints &size, const Ints &stride,
-                              std::optional<int64_t> storage_offset = None)
-{
-  static const cn_op *const op = detail::find_op("as_strided_copy");
-  const cn_value args[] = {detail::v(input), detail::list(size), detail::list(stride), detail::v(storage_offset)};
-  return detail::call(op, args, 4);
-}
-inline Tensor as_strided_copy(const Tensor &input, const Ints &size, const Ints &stride,
-                              const AsStridedCopyOptions &options)
-{
-  return cn::as_strided_copy(input, size, stride, options.storage_offset_);
 }
 /* A copy of input in which the elements that as_strided would show are src. */
 inline Tensor as_strided_scatter(const Tensor &input, const Tensor &src, const Ints &size, const Ints &stride,
@@ -3230,14 +3278,6 @@ inline std::vector<Tensor> chunk(const Tensor &input, int64_t chunks, const Chun
 {
   return cn::chunk(input, chunks, options.dim_);
 }
-/* Each tensor cut into num_chunks along dim, with zeros at the end where they do not fit, and the chunks of each
- * number laid flat behind one another. */
-inline Tensor chunk_cat(const Tensors &tensors, int64_t dim, int64_t num_chunks)
-{
-  static const cn_op *const op = detail::find_op("chunk_cat");
-  const cn_value args[] = {detail::v(tensors), detail::v(dim), detail::v(num_chunks)};
-  return detail::call(op, args, 3);
-}
 /* input cut to [min, max]; either bound may be absent. */
 inline Tensor clamp(const Tensor &input, const Operand &min = {}, const Operand &max = {})
 {
@@ -3302,6 +3342,27 @@ inline Tensor combinations(const Tensor &input, int64_t r = 2, bool with_replace
 inline Tensor combinations(const Tensor &input, const CombinationsOptions &options)
 {
   return cn::combinations(input, options.r_, options.with_replacement_);
+}
+/* The complex numbers with these real and imaginary parts, broadcast; both are of one type. */
+inline Tensor complex(const Tensor &real, const Tensor &imag)
+{
+  static const cn_op *const op = detail::find_op("complex");
+  const cn_value args[] = {detail::v(real), detail::v(imag)};
+  return detail::call(op, args, 2);
+}
+/* The conjugate of each number, computed at once; of a real tensor itself. */
+inline Tensor conj(const Tensor &input)
+{
+  static const cn_op *const op = detail::find_op("conj");
+  const cn_value args[] = {detail::v(input)};
+  return detail::call(op, args, 1);
+}
+/* The conjugate of each number in memory of its own. */
+inline Tensor conj_physical(const Tensor &input)
+{
+  static const cn_op *const op = detail::find_op("conj_physical");
+  const cn_value args[] = {detail::v(input)};
+  return detail::call(op, args, 1);
 }
 /* input with a border of value: pad holds pairs of sizes before and after, of the last dimension first. Negative
  * sizes cut off. */
@@ -3736,13 +3797,6 @@ inline Tensor detach(const Tensor &input)
   const cn_value args[] = {detail::v(input)};
   return detail::call(op, args, 1);
 }
-/* detach, copied: gradients stop here. */
-inline Tensor detach_copy(const Tensor &input)
-{
-  static const cn_op *const op = detail::find_op("detach_copy");
-  const cn_value args[] = {detail::v(input)};
-  return detail::call(op, args, 1);
-}
 /* A matrix with the vector input on that diagonal, or a copy of that diagonal of a matrix. */
 inline Tensor diag(const Tensor &input, int64_t diagonal = 0)
 {
@@ -3784,17 +3838,6 @@ inline Tensor diagonal(const Tensor &input, int64_t offset = 0, int64_t dim1 = 0
 inline Tensor diagonal(const Tensor &input, const DiagonalOptions &options)
 {
   return cn::diagonal(input, options.offset_, options.dim1_, options.dim2_);
-}
-/* diagonal, copied. */
-inline Tensor diagonal_copy(const Tensor &input, int64_t offset = 0, int64_t dim1 = 0, int64_t dim2 = 1)
-{
-  static const cn_op *const op = detail::find_op("diagonal_copy");
-  const cn_value args[] = {detail::v(input), detail::v(offset), detail::v(dim1), detail::v(dim2)};
-  return detail::call(op, args, 4);
-}
-inline Tensor diagonal_copy(const Tensor &input, const DiagonalCopyOptions &options)
-{
-  return cn::diagonal_copy(input, options.offset_, options.dim1_, options.dim2_);
 }
 /* A copy of input whose diagonal is src. */
 inline Tensor diagonal_scatter(const Tensor &input, const Tensor &src, int64_t offset = 0, int64_t dim1 = 0,
@@ -4068,13 +4111,6 @@ inline Tensor expand_as(const Tensor &input, const Tensor &other)
   const cn_value args[] = {detail::v(input), detail::v(other)};
   return detail::call(op, args, 2);
 }
-/* expand, copied: the elements are repeated in memory. */
-inline Tensor expand_copy(const Tensor &input, const Ints &size)
-{
-  static const cn_op *const op = detail::find_op("expand_copy");
-  const cn_value args[] = {detail::v(input), detail::list(size)};
-  return detail::call(op, args, 2);
-}
 /* exp(x) - 1, exact for small x. */
 inline Tensor expm1(const Tensor &input)
 {
@@ -4140,52 +4176,6 @@ inline Tensor feature_dropout(const Tensor &input, double p, bool train)
   static const cn_op *const op = detail::find_op("feature_dropout");
   const cn_value args[] = {detail::v(input), detail::v(p), detail::v(train)};
   return detail::call(op, args, 3);
-}
-/* The discrete Fourier transform along dim of pairs (..., 2), cut or filled up to n points. norm: 'backward' (no
- * scaling), 'ortho' or 'forward' (divided by n). */
-inline Tensor fft_fft(const Tensor &input, std::optional<int64_t> n = None, int64_t dim = -1, Text norm = {})
-{
-  static const cn_op *const op = detail::find_op("fft_fft");
-  const cn_value args[] = {detail::v(input), detail::v(n), detail::v(dim), detail::v(norm)};
-  return detail::call(op, args, 4);
-}
-inline Tensor fft_fft(const Tensor &input, const FftFftOptions &options)
-{
-  return cn::fft_fft(input, options.n_, options.dim_, options.norm_);
-}
-/* The inverse of fft_fft: 'backward' divides by n, 'forward' does not. */
-inline Tensor fft_ifft(const Tensor &input, std::optional<int64_t> n = None, int64_t dim = -1, Text norm = {})
-{
-  static const cn_op *const op = detail::find_op("fft_ifft");
-  const cn_value args[] = {detail::v(input), detail::v(n), detail::v(dim), detail::v(norm)};
-  return detail::call(op, args, 4);
-}
-inline Tensor fft_ifft(const Tensor &input, const FftIfftOptions &options)
-{
-  return cn::fft_ifft(input, options.n_, options.dim_, options.norm_);
-}
-/* The inverse of fft_rfft: pairs (..., 2) to n real numbers, 2 (size - 1) by default. */
-inline Tensor fft_irfft(const Tensor &input, std::optional<int64_t> n = None, int64_t dim = -1, Text norm = {})
-{
-  static const cn_op *const op = detail::find_op("fft_irfft");
-  const cn_value args[] = {detail::v(input), detail::v(n), detail::v(dim), detail::v(norm)};
-  return detail::call(op, args, 4);
-}
-inline Tensor fft_irfft(const Tensor &input, const FftIrfftOptions &options)
-{
-  return cn::fft_irfft(input, options.n_, options.dim_, options.norm_);
-}
-/* The discrete Fourier transform of real numbers along dim: the first n / 2 + 1 points, as pairs in a new last
- * dim. */
-inline Tensor fft_rfft(const Tensor &input, std::optional<int64_t> n = None, int64_t dim = -1, Text norm = {})
-{
-  static const cn_op *const op = detail::find_op("fft_rfft");
-  const cn_value args[] = {detail::v(input), detail::v(n), detail::v(dim), detail::v(norm)};
-  return detail::call(op, args, 4);
-}
-inline Tensor fft_rfft(const Tensor &input, const FftRfftOptions &options)
-{
-  return cn::fft_rfft(input, options.n_, options.dim_, options.norm_);
 }
 /* input with every element set to value. */
 inline Tensor fill(const Tensor &input, const Operand &value)
@@ -4402,16 +4392,6 @@ inline Tensor geometric(const Tensor &input, double p)
   const cn_value args[] = {detail::v(input), detail::v(p)};
   return detail::call(op, args, 2);
 }
-/* A QR decomposition as LAPACK keeps it: R, and below it the vectors of the reflections whose product is Q, with
- * their factors tau. See linalg_householder_product and ormqr. Has no gradient. */
-inline GeqrfResult geqrf(const Tensor &input)
-{
-  static const cn_op *const op = detail::find_op("geqrf");
-  const cn_value args[] = {detail::v(input)};
-  cn_tensor *out[2];
-  detail::call_all(out, 2, op, args, 1);
-  return {Tensor::own(out[0]), Tensor::own(out[1])};
-}
 /* The first half along dim times sigmoid of the second. */
 inline Tensor glu(const Tensor &input, int64_t dim = -1)
 {
@@ -4461,33 +4441,6 @@ inline Tensor grid_sample(const Tensor &input, const Tensor &grid, Text mode = "
 inline Tensor grid_sample(const Tensor &input, const Tensor &grid, const GridSampleOptions &options)
 {
   return cn::grid_sample(input, grid, options.mode_, options.padding_mode_, options.align_corners_);
-}
-/* grid_sample with its modes as numbers: bilinear, nearest, bicubic; zeros, border, reflection. */
-inline Tensor grid_sampler(const Tensor &input, const Tensor &grid, int64_t interpolation_mode,
-                           int64_t padding_mode, bool align_corners)
-{
-  static const cn_op *const op = detail::find_op("grid_sampler");
-  const cn_value args[] = {detail::v(input), detail::v(grid), detail::v(interpolation_mode),
-                           detail::v(padding_mode), detail::v(align_corners)};
-  return detail::call(op, args, 5);
-}
-/* grid_sampler of images. */
-inline Tensor grid_sampler_2d(const Tensor &input, const Tensor &grid, int64_t interpolation_mode,
-                              int64_t padding_mode, bool align_corners)
-{
-  static const cn_op *const op = detail::find_op("grid_sampler_2d");
-  const cn_value args[] = {detail::v(input), detail::v(grid), detail::v(interpolation_mode),
-                           detail::v(padding_mode), detail::v(align_corners)};
-  return detail::call(op, args, 5);
-}
-/* grid_sampler of volumes. */
-inline Tensor grid_sampler_3d(const Tensor &input, const Tensor &grid, int64_t interpolation_mode,
-                              int64_t padding_mode, bool align_corners)
-{
-  static const cn_op *const op = detail::find_op("grid_sampler_3d");
-  const cn_value args[] = {detail::v(input), detail::v(grid), detail::v(interpolation_mode),
-                           detail::v(padding_mode), detail::v(align_corners)};
-  return detail::call(op, args, 5);
 }
 /* Channels in num_groups groups, each normalised with its own mean and variance per sample, then * weight + bias
  * per channel. */
@@ -4636,18 +4589,6 @@ inline Tensor hardtanh(const Tensor &input, double min_val = -1, double max_val 
 inline Tensor hardtanh(const Tensor &input, const HardtanhOptions &options)
 {
   return cn::hardtanh(input, options.min_val_, options.max_val_);
-}
-/* The exclusive or of all elements' bits, or along dimensions, as uint64: those of floats as float64, of others
- * as int64. */
-inline Tensor hash_tensor(const Tensor &input, const Ints &dim = {}, bool keepdim = false, int64_t mode = 0)
-{
-  static const cn_op *const op = detail::find_op("hash_tensor");
-  const cn_value args[] = {detail::v(input), detail::v(dim), detail::v(keepdim), detail::v(mode)};
-  return detail::call(op, args, 4);
-}
-inline Tensor hash_tensor(const Tensor &input, const HashTensorOptions &options)
-{
-  return cn::hash_tensor(input, options.dim_, options.keepdim_, options.mode_);
 }
 /* 0 where input is negative or NaN, values where it is 0, else 1; both of one type. */
 inline Tensor heaviside(const Tensor &input, const Tensor &values)
@@ -4809,6 +4750,13 @@ inline Tensor im2col(const Tensor &input, const Dims<2> &kernel_size, const Dims
 inline Tensor im2col(const Tensor &input, const Dims<2> &kernel_size, const Im2colOptions &options)
 {
   return cn::im2col(input, kernel_size, options.dilation_, options.padding_, options.stride_);
+}
+/* A view of the imaginary parts of a complex tensor. */
+inline Tensor imag(const Tensor &input)
+{
+  static const cn_op *const op = detail::find_op("imag");
+  const cn_value args[] = {detail::v(input)};
+  return detail::call(op, args, 1);
 }
 /* input with alpha times the slices of source added at index along dim; equal indices add up, in order. */
 inline Tensor index_add(const Tensor &input, int64_t dim, const Tensor &index, const Tensor &source,
@@ -4980,6 +4928,24 @@ inline Tensor isposinf(const Tensor &input)
   static const cn_op *const op = detail::find_op("isposinf");
   const cn_value args[] = {detail::v(input)};
   return detail::call(op, args, 1);
+}
+/* The signal whose stft this is, by least squares: frames times the window, added up, over the sum of squared
+ * windows, which must not be zero. */
+inline Tensor istft(const Tensor &input, int64_t n_fft, std::optional<int64_t> hop_length = None,
+                    std::optional<int64_t> win_length = None, const Tensor &window = {}, bool center = true,
+                    bool normalized = false, std::optional<bool> onesided = None,
+                    std::optional<int64_t> length = None, bool return_complex = false)
+{
+  static const cn_op *const op = detail::find_op("istft");
+  const cn_value args[] = {detail::v(input), detail::v(n_fft), detail::v(hop_length), detail::v(win_length),
+                           detail::v(window), detail::v(center), detail::v(normalized), detail::v(onesided),
+                           detail::v(length), detail::v(return_complex)};
+  return detail::call(op, args, 10);
+}
+inline Tensor istft(const Tensor &input, int64_t n_fft, const IstftOptions &options)
+{
+  return cn::istft(input, n_fft, options.hop_length_, options.win_length_, options.window_, options.center_,
+                 options.normalized_, options.onesided_, options.length_, options.return_complex_);
 }
 /* Kaiser window of shape beta, made of the Bessel function i0. */
 inline Tensor kaiser_window(int64_t window_length, bool periodic = true, double beta = 12,
@@ -5561,18 +5527,6 @@ inline MaxPool2dWithIndicesResult max_pool2d_with_indices(const Tensor &input, c
   return cn::max_pool2d_with_indices(input, kernel_size, options.stride_, options.padding_, options.dilation_,
                                    options.ceil_mode_);
 }
-/* The gradient of max_pool2d_with_indices: grad_output added up at the indices. The lists are two numbers each,
- * or one for both; of stride none stands for kernel_size. */
-inline Tensor max_pool2d_with_indices_backward(const Tensor &grad_output, const Tensor &input,
-                                               const Ints &kernel_size, const Ints &stride, const Ints &padding,
-                                               const Ints &dilation, bool ceil_mode, const Tensor &indices)
-{
-  static const cn_op *const op = detail::find_op("max_pool2d_with_indices_backward");
-  const cn_value args[] = {detail::v(grad_output), detail::v(input), detail::list(kernel_size),
-                           detail::list(stride), detail::list(padding), detail::list(dilation),
-                           detail::v(ceil_mode), detail::v(indices)};
-  return detail::call(op, args, 8);
-}
 /* The largest element of each window of a volume (N, C, D, H, W) or (C, D, H, W). See max_pool2d. */
 inline Tensor max_pool3d(const Tensor &input, const Dims<3> &kernel_size, const Dims<3> &stride = {},
                          const Dims<3> &padding = {}, const Dims<3> &dilation = {}, bool ceil_mode = false)
@@ -5988,13 +5942,6 @@ inline Tensor narrow(const Tensor &input, int64_t dim, int64_t start, int64_t le
   const cn_value args[] = {detail::v(input), detail::v(dim), detail::v(start), detail::v(length)};
   return detail::call(op, args, 4);
 }
-/* narrow, copied. */
-inline Tensor narrow_copy(const Tensor &input, int64_t dim, int64_t start, int64_t length)
-{
-  static const cn_op *const op = detail::find_op("narrow_copy");
-  const cn_value args[] = {detail::v(input), detail::v(dim), detail::v(start), detail::v(length)};
-  return detail::call(op, args, 4);
-}
 /* batch_norm with the statistics it used and, in training, the batch's unbiased variance. Changes nothing in
  * place. Gradients flow through output only. */
 inline NativeBatchNormResult native_batch_norm(const Tensor &input, const Tensor &weight, const Tensor &bias,
@@ -6016,13 +5963,6 @@ inline NativeDropoutResult native_dropout(const Tensor &input, double p)
   cn_tensor *out[2];
   detail::call_all(out, 2, op, args, 2);
   return {Tensor::own(out[0]), Tensor::own(out[1])};
-}
-/* The gradient of a dropout that kept elements by mask and multiplied them by scale. */
-inline Tensor native_dropout_backward(const Tensor &grad_output, const Tensor &mask, double scale)
-{
-  static const cn_op *const op = detail::find_op("native_dropout_backward");
-  const cn_value args[] = {detail::v(grad_output), detail::v(mask), detail::v(scale)};
-  return detail::call(op, args, 3);
 }
 /* layer_norm with its statistics (float32 for smaller types). Gradients flow through output only. */
 inline NativeLayerNormResult native_layer_norm(const Tensor &input, const Ints &normalized_shape,
@@ -6149,20 +6089,6 @@ inline Tensor ones_like(const Tensor &input, const TensorOptions &options = {})
   const cn_value args[] = {detail::v(input), detail::v(options.dtype()), detail::v(options.device())};
   return detail::finish(detail::call(op, args, 3), options);
 }
-/* Q other, or other Q without left, where Q is the product of the reflections in input (*, m, n) and tau, all of
- * it, (*, m, m); transpose: Q^T. */
-inline Tensor ormqr(const Tensor &input, const Tensor &tau, const Tensor &other, bool left = true,
-                    bool transpose = false)
-{
-  static const cn_op *const op = detail::find_op("ormqr");
-  const cn_value args[] = {detail::v(input), detail::v(tau), detail::v(other), detail::v(left),
-                           detail::v(transpose)};
-  return detail::call(op, args, 5);
-}
-inline Tensor ormqr(const Tensor &input, const Tensor &tau, const Tensor &other, const OrmqrOptions &options)
-{
-  return cn::ormqr(input, tau, other, options.left_, options.transpose_);
-}
 /* All products of two vectors: (m) and (n) give (m, n). */
 inline Tensor outer(const Tensor &input, const Tensor &vec2)
 {
@@ -6207,13 +6133,6 @@ inline Tensor pdist(const Tensor &input, const PdistOptions &options) { return c
 inline Tensor permute(const Tensor &input, const Ints &dims)
 {
   static const cn_op *const op = detail::find_op("permute");
-  const cn_value args[] = {detail::v(input), detail::list(dims)};
-  return detail::call(op, args, 2);
-}
-/* permute, copied. */
-inline Tensor permute_copy(const Tensor &input, const Ints &dims)
-{
-  static const cn_op *const op = detail::find_op("permute_copy");
   const cn_value args[] = {detail::v(input), detail::list(dims)};
   return detail::call(op, args, 2);
 }
@@ -6262,6 +6181,13 @@ inline Tensor poisson_nll_loss(const Tensor &input, const Tensor &target, bool l
 inline Tensor poisson_nll_loss(const Tensor &input, const Tensor &target, const PoissonNllLossOptions &options)
 {
   return cn::poisson_nll_loss(input, target, options.log_input_, options.full_, options.eps_, options.reduction_);
+}
+/* The complex numbers with these absolute values and angles in radians. */
+inline Tensor polar(const Tensor &abs, const Tensor &angle)
+{
+  static const cn_op *const op = detail::find_op("polar");
+  const cn_value args[] = {detail::v(abs), detail::v(angle)};
+  return detail::call(op, args, 2);
 }
 /* The n-th derivative of digamma. */
 inline Tensor polygamma(int64_t n, const Tensor &input)
@@ -6428,6 +6354,13 @@ inline Tensor ravel(const Tensor &input)
   const cn_value args[] = {detail::v(input)};
   return detail::call(op, args, 1);
 }
+/* A view of the real parts; of a real tensor itself. */
+inline Tensor real(const Tensor &input)
+{
+  static const cn_op *const op = detail::find_op("real");
+  const cn_value args[] = {detail::v(input)};
+  return detail::call(op, args, 1);
+}
 /* 1 / x. */
 inline Tensor reciprocal(const Tensor &input)
 {
@@ -6513,6 +6446,20 @@ inline Tensor reshape(const Tensor &input, const Ints &shape)
   static const cn_op *const op = detail::find_op("reshape");
   const cn_value args[] = {detail::v(input), detail::list(shape)};
   return detail::call(op, args, 2);
+}
+/* The tensor itself: conjugates are computed at once. */
+inline Tensor resolve_conj(const Tensor &input)
+{
+  static const cn_op *const op = detail::find_op("resolve_conj");
+  const cn_value args[] = {detail::v(input)};
+  return detail::call(op, args, 1);
+}
+/* The tensor itself: negatives are computed at once. */
+inline Tensor resolve_neg(const Tensor &input)
+{
+  static const cn_op *const op = detail::find_op("resolve_neg");
+  const cn_value args[] = {detail::v(input)};
+  return detail::call(op, args, 1);
 }
 /* x / sqrt(mean(x^2) + eps) over the last dimensions, then * weight. eps None: the type's own epsilon (float32's
  * for smaller types). */
@@ -6649,17 +6596,6 @@ inline Tensor rsub(const Tensor &input, const Operand &other, const RsubOptions 
 {
   return cn::rsub(input, other, options.alpha_);
 }
-/* softmax, but zeros where a row is -inf all through. */
-inline Tensor safe_softmax(const Tensor &input, int64_t dim, DType dtype = CN_DTYPE_NONE)
-{
-  static const cn_op *const op = detail::find_op("safe_softmax");
-  const cn_value args[] = {detail::v(input), detail::v(dim), detail::v(dtype)};
-  return detail::call(op, args, 3);
-}
-inline Tensor safe_softmax(const Tensor &input, int64_t dim, const SafeSoftmaxOptions &options)
-{
-  return cn::safe_softmax(input, dim, options.dtype_);
-}
 /* softmax(scale * query key^T + attn_mask) value for (..., H, L, E), (..., H, S, E) and (..., H, S, Ev). A bool
  * mask says True where a key takes part; is_causal lets a query see keys up to its own position; scale is 1 /
  * sqrt(E) unless given. With enable_gqa key and value may have fewer heads, each serving a group. dropout_p
@@ -6778,40 +6714,10 @@ inline Tensor searchsorted(const Tensor &sorted_sequence, const Operand &input, 
 {
   return cn::searchsorted(sorted_sequence, input, options.out_int32_, options.right_, options.side_, options.sorter_);
 }
-/* Runs of elements along axis reduced to one each by 'sum', 'mean', 'prod', 'max' or 'min', together with
- * initial. Of which lengths they are, or at which offsets they begin and the last ends, is (..., n), where ...
- * are data's sizes in front of axis. unsafe: lengths are not checked, and what lies behind them is left out. */
-inline Tensor segment_reduce(const Tensor &data, Text reduce, const Tensor &lengths = {},
-                             const Tensor &indices = {}, const Tensor &offsets = {}, int64_t axis = 0,
-                             bool unsafe = false, const std::optional<Scalar> &initial = None)
-{
-  static const cn_op *const op = detail::find_op("segment_reduce");
-  const cn_value args[] = {detail::v(data), detail::v(reduce), detail::v(lengths), detail::v(indices),
-                           detail::v(offsets), detail::v(axis), detail::v(unsafe), detail::v(initial)};
-  return detail::call(op, args, 8);
-}
-inline Tensor segment_reduce(const Tensor &data, Text reduce, const SegmentReduceOptions &options)
-{
-  return cn::segment_reduce(data, reduce, options.lengths_, options.indices_, options.offsets_, options.axis_,
-                          options.unsafe_, options.initial_);
-}
-inline Tensor segment_reduce(const Tensor &data, Text reduce, const Tensor &lengths, const Tensor &indices,
-                             const Tensor &offsets, const SegmentReduceOptions &options)
-{
-  return cn::segment_reduce(data, reduce, lengths, indices, offsets, options.axis_, options.unsafe_,
-                          options.initial_);
-}
 /* One index of a dimension, which goes away. Negative indices count from the end. */
 inline Tensor select(const Tensor &input, int64_t dim, int64_t index)
 {
   static const cn_op *const op = detail::find_op("select");
-  const cn_value args[] = {detail::v(input), detail::v(dim), detail::v(index)};
-  return detail::call(op, args, 3);
-}
-/* select, copied. */
-inline Tensor select_copy(const Tensor &input, int64_t dim, int64_t index)
-{
-  static const cn_op *const op = detail::find_op("select_copy");
   const cn_value args[] = {detail::v(input), detail::v(dim), detail::v(index)};
   return detail::call(op, args, 3);
 }
@@ -6829,20 +6735,12 @@ inline Tensor selu(const Tensor &input)
   const cn_value args[] = {detail::v(input)};
   return detail::call(op, args, 1);
 }
-/* -1, 0 or 1 by the sign of each element: sign, as there are no complex numbers. */
+/* -1, 0 or 1 by the sign of each element; complex numbers divided by their absolute value. */
 inline Tensor sgn(const Tensor &input)
 {
   static const cn_op *const op = detail::find_op("sgn");
   const cn_value args[] = {detail::v(input)};
   return detail::call(op, args, 1);
-}
-/* The input, split over the devices of the mesh that it is on: "data, *, model" names for each dim the axes
- * (with + between several) that split it, * for none. On a device that is no mesh, a copy. */
-inline Tensor shard(const Tensor &input, Text partition)
-{
-  static const cn_op *const op = detail::find_op("shard");
-  const cn_value args[] = {detail::v(input), detail::v(partition)};
-  return detail::call(op, args, 2);
 }
 /* 1 / (1 + exp(-x)). */
 inline Tensor sigmoid(const Tensor &input)
@@ -6905,18 +6803,6 @@ inline Tensor slice(const Tensor &input, int64_t dim, const SliceOptions &option
 {
   return cn::slice(input, dim, options.start_, options.end_, options.step_);
 }
-/* slice, copied. */
-inline Tensor slice_copy(const Tensor &input, int64_t dim = 0, std::optional<int64_t> start = None,
-                         std::optional<int64_t> end = None, int64_t step = 1)
-{
-  static const cn_op *const op = detail::find_op("slice_copy");
-  const cn_value args[] = {detail::v(input), detail::v(dim), detail::v(start), detail::v(end), detail::v(step)};
-  return detail::call(op, args, 5);
-}
-inline Tensor slice_copy(const Tensor &input, const SliceCopyOptions &options)
-{
-  return cn::slice_copy(input, options.dim_, options.start_, options.end_, options.step_);
-}
 /* A copy of input whose slice along dimension dim is src. */
 inline Tensor slice_scatter(const Tensor &input, const Tensor &src, int64_t dim = 0,
                             std::optional<int64_t> start = None, std::optional<int64_t> end = None,
@@ -6972,13 +6858,6 @@ inline Tensor softmax(const Tensor &input, int64_t dim, DType dtype = CN_DTYPE_N
 inline Tensor softmax(const Tensor &input, int64_t dim, const SoftmaxOptions &options)
 {
   return cn::softmax(input, dim, options.dtype_);
-}
-/* The gradient of softmax from its result, in the type of softmax's input. */
-inline Tensor softmax_backward_data(const Tensor &grad_output, const Tensor &output, int64_t dim, DType input_dtype)
-{
-  static const cn_op *const op = detail::find_op("softmax_backward_data");
-  const cn_value args[] = {detail::v(grad_output), detail::v(output), detail::v(dim), detail::v(input_dtype)};
-  return detail::call(op, args, 4);
 }
 /* softmax of -x. */
 inline Tensor softmin(const Tensor &input, int64_t dim, DType dtype = CN_DTYPE_NONE)
@@ -7057,18 +6936,6 @@ inline std::vector<Tensor> split_with_sizes(const Tensor &input, const Ints &spl
 {
   return cn::split_with_sizes(input, split_sizes, options.dim_);
 }
-/* split_with_sizes, each piece copied. */
-inline std::vector<Tensor> split_with_sizes_copy(const Tensor &input, const Ints &split_sizes, int64_t dim = 0)
-{
-  static const cn_op *const op = detail::find_op("split_with_sizes_copy");
-  const cn_value args[] = {detail::v(input), detail::list(split_sizes), detail::v(dim)};
-  return detail::call_list(op, args, 3);
-}
-inline std::vector<Tensor> split_with_sizes_copy(const Tensor &input, const Ints &split_sizes,
-                                                 const SplitWithSizesCopyOptions &options)
-{
-  return cn::split_with_sizes_copy(input, split_sizes, options.dim_);
-}
 /* Square root. */
 inline Tensor sqrt(const Tensor &input)
 {
@@ -7093,17 +6960,6 @@ inline Tensor squeeze(const Tensor &input, const Ints &dim = {})
 inline Tensor squeeze(const Tensor &input, const SqueezeOptions &options)
 {
   return cn::squeeze(input, options.dim_);
-}
-/* squeeze, copied. */
-inline Tensor squeeze_copy(const Tensor &input, const Ints &dim = {})
-{
-  static const cn_op *const op = detail::find_op("squeeze_copy");
-  const cn_value args[] = {detail::v(input), detail::v(dim)};
-  return detail::call(op, args, 2);
-}
-inline Tensor squeeze_copy(const Tensor &input, const SqueezeCopyOptions &options)
-{
-  return cn::squeeze_copy(input, options.dim_);
 }
 /* Tensors of one shape along a new dimension before dim. */
 inline Tensor stack(const Tensors &tensors, int64_t dim = 0)
@@ -7140,6 +6996,25 @@ inline StdMeanResult std_mean(const Tensor &input, const Ints &dim = {}, const S
 inline StdMeanResult std_mean(const Tensor &input, const StdMeanOptions &options)
 {
   return cn::std_mean(input, options.dim_, options.correction_, options.keepdim_);
+}
+/* Fourier transforms of windows along a signal (L) or (B, L), hop_length (n_fft / 4) apart: (N, T) or (B, N, T),
+ * N = n_fft / 2 + 1 frequencies of a real signal, else n_fft. center puts frame t around point t * hop_length. */
+inline Tensor stft(const Tensor &input, int64_t n_fft, std::optional<int64_t> hop_length = None,
+                   std::optional<int64_t> win_length = None, const Tensor &window = {}, bool center = true,
+                   Text pad_mode = "reflect", bool normalized = false, std::optional<bool> onesided = None,
+                   std::optional<bool> return_complex = None, std::optional<bool> align_to_window = None)
+{
+  static const cn_op *const op = detail::find_op("stft");
+  const cn_value args[] = {detail::v(input), detail::v(n_fft), detail::v(hop_length), detail::v(win_length),
+                           detail::v(window), detail::v(center), detail::v(pad_mode), detail::v(normalized),
+                           detail::v(onesided), detail::v(return_complex), detail::v(align_to_window)};
+  return detail::call(op, args, 11);
+}
+inline Tensor stft(const Tensor &input, int64_t n_fft, const StftOptions &options)
+{
+  return cn::stft(input, n_fft, options.hop_length_, options.win_length_, options.window_, options.center_,
+                options.pad_mode_, options.normalized_, options.onesided_, options.return_complex_,
+                options.align_to_window_);
 }
 /* input - alpha * other, broadcast. */
 inline Tensor sub(const Operand &input, const Operand &other, const Scalar &alpha = 1)
@@ -7181,13 +7056,6 @@ inline SvdResult svd(const Tensor &input, const SvdOptions &options)
 inline Tensor t(const Tensor &input)
 {
   static const cn_op *const op = detail::find_op("t");
-  const cn_value args[] = {detail::v(input)};
-  return detail::call(op, args, 1);
-}
-/* t, copied. */
-inline Tensor t_copy(const Tensor &input)
-{
-  static const cn_op *const op = detail::find_op("t_copy");
   const cn_value args[] = {detail::v(input)};
   return detail::call(op, args, 1);
 }
@@ -7299,13 +7167,6 @@ inline TopkResult topk(const Tensor &input, int64_t k, const TopkOptions &option
 inline Tensor transpose(const Tensor &input, int64_t dim0, int64_t dim1)
 {
   static const cn_op *const op = detail::find_op("transpose");
-  const cn_value args[] = {detail::v(input), detail::v(dim0), detail::v(dim1)};
-  return detail::call(op, args, 3);
-}
-/* transpose, copied. */
-inline Tensor transpose_copy(const Tensor &input, int64_t dim0, int64_t dim1)
-{
-  static const cn_op *const op = detail::find_op("transpose_copy");
   const cn_value args[] = {detail::v(input), detail::v(dim0), detail::v(dim1)};
   return detail::call(op, args, 3);
 }
@@ -7431,17 +7292,6 @@ inline std::vector<Tensor> unbind(const Tensor &input, const UnbindOptions &opti
 {
   return cn::unbind(input, options.dim_);
 }
-/* unbind, each tensor copied. */
-inline std::vector<Tensor> unbind_copy(const Tensor &input, int64_t dim = 0)
-{
-  static const cn_op *const op = detail::find_op("unbind_copy");
-  const cn_value args[] = {detail::v(input), detail::v(dim)};
-  return detail::call_list(op, args, 2);
-}
-inline std::vector<Tensor> unbind_copy(const Tensor &input, const UnbindCopyOptions &options)
-{
-  return cn::unbind_copy(input, options.dim_);
-}
 /* Dimension dim split into several of these sizes; one may be -1. */
 inline Tensor unflatten(const Tensor &input, int64_t dim, const Ints &sizes)
 {
@@ -7453,13 +7303,6 @@ inline Tensor unflatten(const Tensor &input, int64_t dim, const Ints &sizes)
 inline Tensor unfold(const Tensor &input, int64_t dimension, int64_t size, int64_t step)
 {
   static const cn_op *const op = detail::find_op("unfold");
-  const cn_value args[] = {detail::v(input), detail::v(dimension), detail::v(size), detail::v(step)};
-  return detail::call(op, args, 4);
-}
-/* unfold, copied: windows that overlap are repeated in memory. */
-inline Tensor unfold_copy(const Tensor &input, int64_t dimension, int64_t size, int64_t step)
-{
-  static const cn_op *const op = detail::find_op("unfold_copy");
   const cn_value args[] = {detail::v(input), detail::v(dimension), detail::v(size), detail::v(step)};
   return detail::call(op, args, 4);
 }
@@ -7513,49 +7356,12 @@ inline std::vector<Tensor> unravel_index(const Tensor &indices, const Ints &shap
   const cn_value args[] = {detail::v(indices), detail::list(shape)};
   return detail::call_list(op, args, 2);
 }
-/* input at the indices where mask is true, fill elsewhere: there the indices are not looked at. */
-inline Tensor unsafe_masked_index(const Tensor &input, const Tensor &mask, const Tensors &indices,
-                                  const Scalar &fill)
-{
-  static const cn_op *const op = detail::find_op("unsafe_masked_index");
-  const cn_value args[] = {detail::v(input), detail::v(mask), detail::v(indices), detail::v(fill)};
-  return detail::call(op, args, 4);
-}
-/* input with values added at the indices where mask is true. */
-inline Tensor unsafe_masked_index_put_accumulate(const Tensor &input, const Tensor &mask, const Tensors &indices,
-                                                 const Tensor &values)
-{
-  static const cn_op *const op = detail::find_op("unsafe_masked_index_put_accumulate");
-  const cn_value args[] = {detail::v(input), detail::v(mask), detail::v(indices), detail::v(values)};
-  return detail::call(op, args, 4);
-}
 /* With a new dimension of size 1 before dim. */
 inline Tensor unsqueeze(const Tensor &input, int64_t dim)
 {
   static const cn_op *const op = detail::find_op("unsqueeze");
   const cn_value args[] = {detail::v(input), detail::v(dim)};
   return detail::call(op, args, 2);
-}
-/* unsqueeze, copied. */
-inline Tensor unsqueeze_copy(const Tensor &input, int64_t dim)
-{
-  static const cn_op *const op = detail::find_op("unsqueeze_copy");
-  const cn_value args[] = {detail::v(input), detail::v(dim)};
-  return detail::call(op, args, 2);
-}
-/* interpolate of images, bilinear with antialias. A scale maps positions in place of the ratio of sizes. */
-inline Tensor upsample_bilinear2d_aa(const Tensor &input, const Dims<2> &output_size, bool align_corners,
-                                     std::optional<double> scales_h = None, std::optional<double> scales_w = None)
-{
-  static const cn_op *const op = detail::find_op("upsample_bilinear2d_aa");
-  const cn_value args[] = {detail::v(input), detail::v(output_size), detail::v(align_corners), detail::v(scales_h),
-                           detail::v(scales_w)};
-  return detail::call(op, args, 5);
-}
-inline Tensor upsample_bilinear2d_aa(const Tensor &input, const Dims<2> &output_size, bool align_corners,
-                                     const UpsampleBilinear2dAaOptions &options)
-{
-  return cn::upsample_bilinear2d_aa(input, output_size, align_corners, options.scales_h_, options.scales_w_);
 }
 /* The powers 0 to N - 1 (N: the length of x) of a vector's elements, a row each, highest first unless
  * increasing. */
@@ -7608,12 +7414,19 @@ inline Tensor view(const Tensor &input, const Ints &size)
   const cn_value args[] = {detail::v(input), detail::list(size)};
   return detail::call(op, args, 2);
 }
-/* view, copied. An error, as there, where the layout does not allow the shape. */
-inline Tensor view_copy(const Tensor &input, const Ints &size)
+/* A view of pairs in the last dimension as complex numbers. That dimension must be dense. */
+inline Tensor view_as_complex(const Tensor &input)
 {
-  static const cn_op *const op = detail::find_op("view_copy");
-  const cn_value args[] = {detail::v(input), detail::list(size)};
-  return detail::call(op, args, 2);
+  static const cn_op *const op = detail::find_op("view_as_complex");
+  const cn_value args[] = {detail::v(input)};
+  return detail::call(op, args, 1);
+}
+/* A view of complex numbers as pairs of their real and imaginary parts in a new last dimension. */
+inline Tensor view_as_real(const Tensor &input)
+{
+  static const cn_op *const op = detail::find_op("view_as_real");
+  const cn_value args[] = {detail::v(input)};
+  return detail::call(op, args, 1);
 }
 /* The same memory read as another type. Elements of another size make the last dimension, which must be dense,
  * longer or shorter. No gradient flows. */
@@ -7672,6 +7485,254 @@ inline Tensor zeros_like(const Tensor &input, const TensorOptions &options = {})
   const cn_value args[] = {detail::v(input), detail::v(options.dtype()), detail::v(options.device())};
   return detail::finish(detail::call(op, args, 3), options);
 }
+namespace fft {
+/* The discrete Fourier transform along dim, cut or filled up with zeros to n. norm: 'backward' (no scaling),
+ * 'ortho' or 'forward' (divided by n). */
+inline Tensor fft(const Tensor &input, std::optional<int64_t> n = None, int64_t dim = -1, Text norm = {})
+{
+  static const cn_op *const op = detail::find_op("fft_fft");
+  const cn_value args[] = {detail::v(input), detail::v(n), detail::v(dim), detail::v(norm)};
+  return detail::call(op, args, 4);
+}
+inline Tensor fft(const Tensor &input, const FftFftOptions &options)
+{
+  return cn::fft::fft(input, options.n_, options.dim_, options.norm_);
+}
+/* fft_fft along two dimensions, cut or filled up with zeros to s. */
+inline Tensor fft2(const Tensor &input, const Ints &s = {}, const Ints &dim = {}, Text norm = {})
+{
+  static const cn_op *const op = detail::find_op("fft_fft2");
+  const cn_value args[] = {detail::v(input), detail::v(s), detail::v(dim), detail::v(norm)};
+  return detail::call(op, args, 4);
+}
+inline Tensor fft2(const Tensor &input, const FftFft2Options &options)
+{
+  return cn::fft::fft2(input, options.s_, options.dim_, options.norm_);
+}
+/* The frequencies of the points of fft_fft, of samples d apart: 0, 1, ..., -2, -1 over n d. */
+inline Tensor fftfreq(int64_t n, double d = 1, const TensorOptions &options = {})
+{
+  static const cn_op *const op = detail::find_op("fft_fftfreq");
+  const cn_value args[] = {detail::v(n), detail::v(d), detail::v(options.dtype()), detail::v(options.device())};
+  return detail::finish(detail::call(op, args, 4), options);
+}
+inline Tensor fftfreq(int64_t n, const FftFftfreqOptions &named, const TensorOptions &options = {})
+{
+  return cn::fft::fftfreq(n, named.d_, options);
+}
+/* fft_fft along all dimensions, or those of dim, cut or filled up with zeros to s (-1: as they are); s alone is
+ * of the last ones. */
+inline Tensor fftn(const Tensor &input, const Ints &s = {}, const Ints &dim = {}, Text norm = {})
+{
+  static const cn_op *const op = detail::find_op("fft_fftn");
+  const cn_value args[] = {detail::v(input), detail::v(s), detail::v(dim), detail::v(norm)};
+  return detail::call(op, args, 4);
+}
+inline Tensor fftn(const Tensor &input, const FftFftnOptions &options)
+{
+  return cn::fft::fftn(input, options.s_, options.dim_, options.norm_);
+}
+/* All dimensions, or those of dim, turned by half, so that frequency 0 is in the middle. */
+inline Tensor fftshift(const Tensor &input, const Ints &dim = {})
+{
+  static const cn_op *const op = detail::find_op("fft_fftshift");
+  const cn_value args[] = {detail::v(input), detail::v(dim)};
+  return detail::call(op, args, 2);
+}
+inline Tensor fftshift(const Tensor &input, const FftFftshiftOptions &options)
+{
+  return cn::fft::fftshift(input, options.dim_);
+}
+/* The real Fourier transform of numbers of which dim holds the first half and their conjugates are the other: n
+ * real numbers, 2 (size - 1) by default. */
+inline Tensor hfft(const Tensor &input, std::optional<int64_t> n = None, int64_t dim = -1, Text norm = {})
+{
+  static const cn_op *const op = detail::find_op("fft_hfft");
+  const cn_value args[] = {detail::v(input), detail::v(n), detail::v(dim), detail::v(norm)};
+  return detail::call(op, args, 4);
+}
+inline Tensor hfft(const Tensor &input, const FftHfftOptions &options)
+{
+  return cn::fft::hfft(input, options.n_, options.dim_, options.norm_);
+}
+/* fft_fft along the first of two dimensions, fft_hfft along the last. */
+inline Tensor hfft2(const Tensor &input, const Ints &s = {}, const Ints &dim = {}, Text norm = {})
+{
+  static const cn_op *const op = detail::find_op("fft_hfft2");
+  const cn_value args[] = {detail::v(input), detail::v(s), detail::v(dim), detail::v(norm)};
+  return detail::call(op, args, 4);
+}
+inline Tensor hfft2(const Tensor &input, const FftHfft2Options &options)
+{
+  return cn::fft::hfft2(input, options.s_, options.dim_, options.norm_);
+}
+/* fft_hfft along the last of the dimensions, fft_fft along the others. */
+inline Tensor hfftn(const Tensor &input, const Ints &s = {}, const Ints &dim = {}, Text norm = {})
+{
+  static const cn_op *const op = detail::find_op("fft_hfftn");
+  const cn_value args[] = {detail::v(input), detail::v(s), detail::v(dim), detail::v(norm)};
+  return detail::call(op, args, 4);
+}
+inline Tensor hfftn(const Tensor &input, const FftHfftnOptions &options)
+{
+  return cn::fft::hfftn(input, options.s_, options.dim_, options.norm_);
+}
+/* The inverse of fft_fft: 'backward' divides by n, 'forward' does not. */
+inline Tensor ifft(const Tensor &input, std::optional<int64_t> n = None, int64_t dim = -1, Text norm = {})
+{
+  static const cn_op *const op = detail::find_op("fft_ifft");
+  const cn_value args[] = {detail::v(input), detail::v(n), detail::v(dim), detail::v(norm)};
+  return detail::call(op, args, 4);
+}
+inline Tensor ifft(const Tensor &input, const FftIfftOptions &options)
+{
+  return cn::fft::ifft(input, options.n_, options.dim_, options.norm_);
+}
+/* The inverse of fft_fft2. */
+inline Tensor ifft2(const Tensor &input, const Ints &s = {}, const Ints &dim = {}, Text norm = {})
+{
+  static const cn_op *const op = detail::find_op("fft_ifft2");
+  const cn_value args[] = {detail::v(input), detail::v(s), detail::v(dim), detail::v(norm)};
+  return detail::call(op, args, 4);
+}
+inline Tensor ifft2(const Tensor &input, const FftIfft2Options &options)
+{
+  return cn::fft::ifft2(input, options.s_, options.dim_, options.norm_);
+}
+/* The inverse of fft_fftn. */
+inline Tensor ifftn(const Tensor &input, const Ints &s = {}, const Ints &dim = {}, Text norm = {})
+{
+  static const cn_op *const op = detail::find_op("fft_ifftn");
+  const cn_value args[] = {detail::v(input), detail::v(s), detail::v(dim), detail::v(norm)};
+  return detail::call(op, args, 4);
+}
+inline Tensor ifftn(const Tensor &input, const FftIfftnOptions &options)
+{
+  return cn::fft::ifftn(input, options.s_, options.dim_, options.norm_);
+}
+/* The inverse of fft_fftshift. */
+inline Tensor ifftshift(const Tensor &input, const Ints &dim = {})
+{
+  static const cn_op *const op = detail::find_op("fft_ifftshift");
+  const cn_value args[] = {detail::v(input), detail::v(dim)};
+  return detail::call(op, args, 2);
+}
+inline Tensor ifftshift(const Tensor &input, const FftIfftshiftOptions &options)
+{
+  return cn::fft::ifftshift(input, options.dim_);
+}
+/* The inverse of fft_hfft: the first n / 2 + 1 numbers whose transform is this real one. */
+inline Tensor ihfft(const Tensor &input, std::optional<int64_t> n = None, int64_t dim = -1, Text norm = {})
+{
+  static const cn_op *const op = detail::find_op("fft_ihfft");
+  const cn_value args[] = {detail::v(input), detail::v(n), detail::v(dim), detail::v(norm)};
+  return detail::call(op, args, 4);
+}
+inline Tensor ihfft(const Tensor &input, const FftIhfftOptions &options)
+{
+  return cn::fft::ihfft(input, options.n_, options.dim_, options.norm_);
+}
+/* The inverse of fft_hfft2. */
+inline Tensor ihfft2(const Tensor &input, const Ints &s = {}, const Ints &dim = {}, Text norm = {})
+{
+  static const cn_op *const op = detail::find_op("fft_ihfft2");
+  const cn_value args[] = {detail::v(input), detail::v(s), detail::v(dim), detail::v(norm)};
+  return detail::call(op, args, 4);
+}
+inline Tensor ihfft2(const Tensor &input, const FftIhfft2Options &options)
+{
+  return cn::fft::ihfft2(input, options.s_, options.dim_, options.norm_);
+}
+/* The inverse of fft_hfftn. */
+inline Tensor ihfftn(const Tensor &input, const Ints &s = {}, const Ints &dim = {}, Text norm = {})
+{
+  static const cn_op *const op = detail::find_op("fft_ihfftn");
+  const cn_value args[] = {detail::v(input), detail::v(s), detail::v(dim), detail::v(norm)};
+  return detail::call(op, args, 4);
+}
+inline Tensor ihfftn(const Tensor &input, const FftIhfftnOptions &options)
+{
+  return cn::fft::ihfftn(input, options.s_, options.dim_, options.norm_);
+}
+/* The inverse of fft_rfft: n real numbers, 2 (size - 1) by default. */
+inline Tensor irfft(const Tensor &input, std::optional<int64_t> n = None, int64_t dim = -1, Text norm = {})
+{
+  static const cn_op *const op = detail::find_op("fft_irfft");
+  const cn_value args[] = {detail::v(input), detail::v(n), detail::v(dim), detail::v(norm)};
+  return detail::call(op, args, 4);
+}
+inline Tensor irfft(const Tensor &input, const FftIrfftOptions &options)
+{
+  return cn::fft::irfft(input, options.n_, options.dim_, options.norm_);
+}
+/* The inverse of fft_rfft2. */
+inline Tensor irfft2(const Tensor &input, const Ints &s = {}, const Ints &dim = {}, Text norm = {})
+{
+  static const cn_op *const op = detail::find_op("fft_irfft2");
+  const cn_value args[] = {detail::v(input), detail::v(s), detail::v(dim), detail::v(norm)};
+  return detail::call(op, args, 4);
+}
+inline Tensor irfft2(const Tensor &input, const FftIrfft2Options &options)
+{
+  return cn::fft::irfft2(input, options.s_, options.dim_, options.norm_);
+}
+/* The inverse of fft_rfftn. */
+inline Tensor irfftn(const Tensor &input, const Ints &s = {}, const Ints &dim = {}, Text norm = {})
+{
+  static const cn_op *const op = detail::find_op("fft_irfftn");
+  const cn_value args[] = {detail::v(input), detail::v(s), detail::v(dim), detail::v(norm)};
+  return detail::call(op, args, 4);
+}
+inline Tensor irfftn(const Tensor &input, const FftIrfftnOptions &options)
+{
+  return cn::fft::irfftn(input, options.s_, options.dim_, options.norm_);
+}
+/* The first n / 2 + 1 points of the Fourier transform of real numbers along dim; the others are their
+ * conjugates. */
+inline Tensor rfft(const Tensor &input, std::optional<int64_t> n = None, int64_t dim = -1, Text norm = {})
+{
+  static const cn_op *const op = detail::find_op("fft_rfft");
+  const cn_value args[] = {detail::v(input), detail::v(n), detail::v(dim), detail::v(norm)};
+  return detail::call(op, args, 4);
+}
+inline Tensor rfft(const Tensor &input, const FftRfftOptions &options)
+{
+  return cn::fft::rfft(input, options.n_, options.dim_, options.norm_);
+}
+/* fft_rfft along the last of two dimensions, fft_fft along the other. */
+inline Tensor rfft2(const Tensor &input, const Ints &s = {}, const Ints &dim = {}, Text norm = {})
+{
+  static const cn_op *const op = detail::find_op("fft_rfft2");
+  const cn_value args[] = {detail::v(input), detail::v(s), detail::v(dim), detail::v(norm)};
+  return detail::call(op, args, 4);
+}
+inline Tensor rfft2(const Tensor &input, const FftRfft2Options &options)
+{
+  return cn::fft::rfft2(input, options.s_, options.dim_, options.norm_);
+}
+/* The frequencies of the points of fft_rfft: 0, 1, ..., n / 2 over n d. */
+inline Tensor rfftfreq(int64_t n, double d = 1, const TensorOptions &options = {})
+{
+  static const cn_op *const op = detail::find_op("fft_rfftfreq");
+  const cn_value args[] = {detail::v(n), detail::v(d), detail::v(options.dtype()), detail::v(options.device())};
+  return detail::finish(detail::call(op, args, 4), options);
+}
+inline Tensor rfftfreq(int64_t n, const FftRfftfreqOptions &named, const TensorOptions &options = {})
+{
+  return cn::fft::rfftfreq(n, named.d_, options);
+}
+/* fft_rfft along the last of the dimensions, fft_fft along the others. */
+inline Tensor rfftn(const Tensor &input, const Ints &s = {}, const Ints &dim = {}, Text norm = {})
+{
+  static const cn_op *const op = detail::find_op("fft_rfftn");
+  const cn_value args[] = {detail::v(input), detail::v(s), detail::v(dim), detail::v(norm)};
+  return detail::call(op, args, 4);
+}
+inline Tensor rfftn(const Tensor &input, const FftRfftnOptions &options)
+{
+  return cn::fft::rfftn(input, options.s_, options.dim_, options.norm_);
+}
+}  // namespace fft
 namespace linalg {
 /* The lower triangle L with L L^T = input, or U with U^T U = input for upper=True; only that triangle of input
  * is read. A matrix that is not positive definite is an error. */
@@ -7744,6 +7805,16 @@ inline Tensor diagonal(const Tensor &A, const LinalgDiagonalOptions &options)
 {
   return cn::linalg::diagonal(A, options.offset_, options.dim1_, options.dim2_);
 }
+/* A = V diag(l) V^-1 of a square matrix: complex eigenvalues l in no order, and eigenvectors of norm 1 as
+ * columns of V. The largest element of each is real. */
+inline LinalgEigResult eig(const Tensor &A)
+{
+  static const cn_op *const op = detail::find_op("linalg_eig");
+  const cn_value args[] = {detail::v(A)};
+  cn_tensor *out[2];
+  detail::call_all(out, 2, op, args, 1);
+  return {Tensor::own(out[0]), Tensor::own(out[1])};
+}
 /* A = Q diag(l) Q^T of a symmetric matrix, of which only the triangle UPLO is read: rising eigenvalues l,
  * eigenvectors as columns of Q. The largest element of each is positive. */
 inline LinalgEighResult eigh(const Tensor &A, Text UPLO = "L")
@@ -7758,6 +7829,13 @@ inline LinalgEighResult eigh(const Tensor &A, const LinalgEighOptions &options)
 {
   return cn::linalg::eigh(A, options.UPLO_);
 }
+/* The eigenvalues of a square matrix, complex and in no order. */
+inline Tensor eigvals(const Tensor &A)
+{
+  static const cn_op *const op = detail::find_op("linalg_eigvals");
+  const cn_value args[] = {detail::v(A)};
+  return detail::call(op, args, 1);
+}
 /* The eigenvalues of a symmetric matrix, rising; only the triangle UPLO is read. */
 inline Tensor eigvalsh(const Tensor &A, Text UPLO = "L")
 {
@@ -7768,14 +7846,6 @@ inline Tensor eigvalsh(const Tensor &A, Text UPLO = "L")
 inline Tensor eigvalsh(const Tensor &A, const LinalgEigvalshOptions &options)
 {
   return cn::linalg::eigvalsh(A, options.UPLO_);
-}
-/* The first n columns of the product of reflections I - tau v v^T: v are the columns of input (*, m, n) below
- * the diagonal, with 1 on it; tau is (*, k), k <= n <= m. */
-inline Tensor householder_product(const Tensor &input, const Tensor &tau)
-{
-  static const cn_op *const op = detail::find_op("linalg_householder_product");
-  const cn_value args[] = {detail::v(input), detail::v(tau)};
-  return detail::call(op, args, 2);
 }
 /* Inverse of a square matrix or a batch of them. A singular one is an error. */
 inline Tensor inv(const Tensor &A)
@@ -7797,46 +7867,6 @@ inline LinalgInvExResult inv_ex(const Tensor &A, bool check_errors = false)
 inline LinalgInvExResult inv_ex(const Tensor &A, const LinalgInvExOptions &options)
 {
   return cn::linalg::inv_ex(A, options.check_errors_);
-}
-/* linalg_ldl_factor_ex with an error for a singular matrix. */
-inline LinalgLdlFactorResult ldl_factor(const Tensor &A, bool hermitian = false)
-{
-  static const cn_op *const op = detail::find_op("linalg_ldl_factor");
-  const cn_value args[] = {detail::v(A), detail::v(hermitian)};
-  cn_tensor *out[2];
-  detail::call_all(out, 2, op, args, 2);
-  return {Tensor::own(out[0]), Tensor::own(out[1])};
-}
-inline LinalgLdlFactorResult ldl_factor(const Tensor &A, const LinalgLdlFactorOptions &options)
-{
-  return cn::linalg::ldl_factor(A, options.hermitian_);
-}
-/* A symmetric matrix as P L D L^T P^T by Bunch and Kaufman's pivots: D, of blocks of 1 or 2, on the diagonal of
- * LD, L below it, zeros above. pivots: the row that each changed places with, from 1, twice and negative for a
- * block of 2. info: the place of the first zero in D, else 0. hermitian means nothing for real matrices. */
-inline LinalgLdlFactorExResult ldl_factor_ex(const Tensor &A, bool hermitian = false, bool check_errors = false)
-{
-  static const cn_op *const op = detail::find_op("linalg_ldl_factor_ex");
-  const cn_value args[] = {detail::v(A), detail::v(hermitian), detail::v(check_errors)};
-  cn_tensor *out[3];
-  detail::call_all(out, 3, op, args, 3);
-  return {Tensor::own(out[0]), Tensor::own(out[1]), Tensor::own(out[2])};
-}
-inline LinalgLdlFactorExResult ldl_factor_ex(const Tensor &A, const LinalgLdlFactorExOptions &options)
-{
-  return cn::linalg::ldl_factor_ex(A, options.hermitian_, options.check_errors_);
-}
-/* X of A X = B, with A as linalg_ldl_factor gives it. Batches broadcast. */
-inline Tensor ldl_solve(const Tensor &LD, const Tensor &pivots, const Tensor &B, bool hermitian = false)
-{
-  static const cn_op *const op = detail::find_op("linalg_ldl_solve");
-  const cn_value args[] = {detail::v(LD), detail::v(pivots), detail::v(B), detail::v(hermitian)};
-  return detail::call(op, args, 4);
-}
-inline Tensor ldl_solve(const Tensor &LD, const Tensor &pivots, const Tensor &B,
-                        const LinalgLdlSolveOptions &options)
-{
-  return cn::linalg::ldl_solve(LD, pivots, B, options.hermitian_);
 }
 /* X of smallest |A X - B|, and of these the smallest. Singular values up to rcond times the largest count as 0.
  * As in PyTorch the driver ('gelsy', 'gels', 'gelsd', 'gelss') says which of the other results are not empty. */
@@ -7969,14 +7999,6 @@ inline Tensor matrix_rank_tol(const Tensor &A, const Operand &tol, const LinalgM
 {
   return cn::linalg::matrix_rank_tol(A, tol, options.hermitian_);
 }
-/* The symmetric X with X X = A, of a symmetric matrix without negative eigenvalues, or a batch; those that are
- * negative count as 0. */
-inline Tensor matrix_sqrth(const Tensor &A)
-{
-  static const cn_op *const op = detail::find_op("linalg_matrix_sqrth");
-  const cn_value args[] = {detail::v(A)};
-  return detail::call(op, args, 1);
-}
 /* Product of a chain of matrices in the cheapest order; the first and last may be vectors. */
 inline Tensor multi_dot(const Tensors &tensors)
 {
@@ -8030,16 +8052,6 @@ inline Tensor pinv_rcond(const Tensor &A, const Operand &rcond, bool hermitian =
 inline Tensor pinv_rcond(const Tensor &A, const Operand &rcond, const LinalgPinvRcondOptions &options)
 {
   return cn::linalg::pinv_rcond(A, rcond, options.hermitian_);
-}
-/* A = U H of matrices (*, m, n), m >= n: orthonormal columns and a symmetric matrix without negative
- * eigenvalues. */
-inline LinalgPolarResult polar(const Tensor &A)
-{
-  static const cn_op *const op = detail::find_op("linalg_polar");
-  const cn_value args[] = {detail::v(A)};
-  cn_tensor *out[2];
-  detail::call_all(out, 2, op, args, 1);
-  return {Tensor::own(out[0]), Tensor::own(out[1])};
 }
 /* A = Q R, with orthonormal columns and an upper triangle. Q is (m, min(m, n)), or (m, m) with mode 'complete';
  * mode 'r' gives R alone, and Q empty. */
@@ -8184,70 +8196,6 @@ inline Tensor vector_norm(const Tensor &input, const LinalgVectorNormOptions &op
 }
 }  // namespace linalg
 namespace special {
-/* Airy's function Ai; NaN at infinity. It has no gradient. */
-inline Tensor airy_ai(const Tensor &x)
-{
-  static const cn_op *const op = detail::find_op("special_airy_ai");
-  const cn_value args[] = {detail::v(x)};
-  return detail::call(op, args, 1);
-}
-/* Bessel function of the first kind, order 0. */
-inline Tensor bessel_j0(const Tensor &input)
-{
-  static const cn_op *const op = detail::find_op("special_bessel_j0");
-  const cn_value args[] = {detail::v(input)};
-  return detail::call(op, args, 1);
-}
-/* Bessel function of the first kind, order 1. */
-inline Tensor bessel_j1(const Tensor &input)
-{
-  static const cn_op *const op = detail::find_op("special_bessel_j1");
-  const cn_value args[] = {detail::v(input)};
-  return detail::call(op, args, 1);
-}
-/* Bessel function of the second kind, order 0; -inf at 0, NaN below. */
-inline Tensor bessel_y0(const Tensor &input)
-{
-  static const cn_op *const op = detail::find_op("special_bessel_y0");
-  const cn_value args[] = {detail::v(input)};
-  return detail::call(op, args, 1);
-}
-/* Bessel function of the second kind, order 1; -inf at 0, NaN below. */
-inline Tensor bessel_y1(const Tensor &input)
-{
-  static const cn_op *const op = detail::find_op("special_bessel_y1");
-  const cn_value args[] = {detail::v(input)};
-  return detail::call(op, args, 1);
-}
-/* Chebyshev's polynomial of the first kind and degree n, cos(n acos(x)). Degrees are cut to integers; those
- * below 0 give 0. */
-inline Tensor chebyshev_polynomial_t(const Operand &x, const Operand &n)
-{
-  static const cn_op *const op = detail::find_op("special_chebyshev_polynomial_t");
-  const cn_value args[] = {detail::v(x), detail::v(n)};
-  return detail::call(op, args, 2);
-}
-/* Chebyshev's polynomial of the second kind, which begins with 1, 2 x. */
-inline Tensor chebyshev_polynomial_u(const Operand &x, const Operand &n)
-{
-  static const cn_op *const op = detail::find_op("special_chebyshev_polynomial_u");
-  const cn_value args[] = {detail::v(x), detail::v(n)};
-  return detail::call(op, args, 2);
-}
-/* Chebyshev's polynomial of the third kind, which begins with 1, 2 x - 1. */
-inline Tensor chebyshev_polynomial_v(const Operand &x, const Operand &n)
-{
-  static const cn_op *const op = detail::find_op("special_chebyshev_polynomial_v");
-  const cn_value args[] = {detail::v(x), detail::v(n)};
-  return detail::call(op, args, 2);
-}
-/* Chebyshev's polynomial of the fourth kind, which begins with 1, 2 x + 1. */
-inline Tensor chebyshev_polynomial_w(const Operand &x, const Operand &n)
-{
-  static const cn_op *const op = detail::find_op("special_chebyshev_polynomial_w");
-  const cn_value args[] = {detail::v(x), detail::v(n)};
-  return detail::call(op, args, 2);
-}
 /* -x log(x); 0 at 0, -infinity below. */
 inline Tensor entr(const Tensor &input)
 {
@@ -8261,20 +8209,6 @@ inline Tensor erfcx(const Tensor &input)
   static const cn_op *const op = detail::find_op("special_erfcx");
   const cn_value args[] = {detail::v(input)};
   return detail::call(op, args, 1);
-}
-/* Hermite's polynomial, orthogonal by the weight exp(-x^2). */
-inline Tensor hermite_polynomial_h(const Operand &x, const Operand &n)
-{
-  static const cn_op *const op = detail::find_op("special_hermite_polynomial_h");
-  const cn_value args[] = {detail::v(x), detail::v(n)};
-  return detail::call(op, args, 2);
-}
-/* Hermite's polynomial, orthogonal by the weight exp(-x^2 / 2). */
-inline Tensor hermite_polynomial_he(const Operand &x, const Operand &n)
-{
-  static const cn_op *const op = detail::find_op("special_hermite_polynomial_he");
-  const cn_value args[] = {detail::v(x), detail::v(n)};
-  return detail::call(op, args, 2);
 }
 /* exp(-|x|) i0(x). */
 inline Tensor i0e(const Tensor &input)
@@ -8297,38 +8231,10 @@ inline Tensor i1e(const Tensor &input)
   const cn_value args[] = {detail::v(input)};
   return detail::call(op, args, 1);
 }
-/* Laguerre's polynomial, orthogonal by the weight exp(-x). */
-inline Tensor laguerre_polynomial_l(const Operand &x, const Operand &n)
-{
-  static const cn_op *const op = detail::find_op("special_laguerre_polynomial_l");
-  const cn_value args[] = {detail::v(x), detail::v(n)};
-  return detail::call(op, args, 2);
-}
-/* Legendre's polynomial, orthogonal on -1 to 1. */
-inline Tensor legendre_polynomial_p(const Operand &x, const Operand &n)
-{
-  static const cn_op *const op = detail::find_op("special_legendre_polynomial_p");
-  const cn_value args[] = {detail::v(x), detail::v(n)};
-  return detail::call(op, args, 2);
-}
 /* Logarithm of the standard normal distribution function, exact far to the left too. */
 inline Tensor log_ndtr(const Tensor &input)
 {
   static const cn_op *const op = detail::find_op("special_log_ndtr");
-  const cn_value args[] = {detail::v(input)};
-  return detail::call(op, args, 1);
-}
-/* Modified Bessel function of the second kind, order 0; inf at 0, NaN below. */
-inline Tensor modified_bessel_k0(const Tensor &input)
-{
-  static const cn_op *const op = detail::find_op("special_modified_bessel_k0");
-  const cn_value args[] = {detail::v(input)};
-  return detail::call(op, args, 1);
-}
-/* Modified Bessel function of the second kind, order 1; inf at 0, NaN below. */
-inline Tensor modified_bessel_k1(const Tensor &input)
-{
-  static const cn_op *const op = detail::find_op("special_modified_bessel_k1");
   const cn_value args[] = {detail::v(input)};
   return detail::call(op, args, 1);
 }
@@ -8344,55 +8250,6 @@ inline Tensor ndtri(const Tensor &input)
 {
   static const cn_op *const op = detail::find_op("special_ndtri");
   const cn_value args[] = {detail::v(input)};
-  return detail::call(op, args, 1);
-}
-/* exp(x) modified_bessel_k0(x). */
-inline Tensor scaled_modified_bessel_k0(const Tensor &x)
-{
-  static const cn_op *const op = detail::find_op("special_scaled_modified_bessel_k0");
-  const cn_value args[] = {detail::v(x)};
-  return detail::call(op, args, 1);
-}
-/* exp(x) modified_bessel_k1(x). */
-inline Tensor scaled_modified_bessel_k1(const Tensor &x)
-{
-  static const cn_op *const op = detail::find_op("special_scaled_modified_bessel_k1");
-  const cn_value args[] = {detail::v(x)};
-  return detail::call(op, args, 1);
-}
-/* chebyshev_polynomial_t at 2 x - 1. */
-inline Tensor shifted_chebyshev_polynomial_t(const Operand &x, const Operand &n)
-{
-  static const cn_op *const op = detail::find_op("special_shifted_chebyshev_polynomial_t");
-  const cn_value args[] = {detail::v(x), detail::v(n)};
-  return detail::call(op, args, 2);
-}
-/* chebyshev_polynomial_u at 2 x - 1. */
-inline Tensor shifted_chebyshev_polynomial_u(const Operand &x, const Operand &n)
-{
-  static const cn_op *const op = detail::find_op("special_shifted_chebyshev_polynomial_u");
-  const cn_value args[] = {detail::v(x), detail::v(n)};
-  return detail::call(op, args, 2);
-}
-/* chebyshev_polynomial_v at 2 x - 1. */
-inline Tensor shifted_chebyshev_polynomial_v(const Operand &x, const Operand &n)
-{
-  static const cn_op *const op = detail::find_op("special_shifted_chebyshev_polynomial_v");
-  const cn_value args[] = {detail::v(x), detail::v(n)};
-  return detail::call(op, args, 2);
-}
-/* chebyshev_polynomial_w at 2 x - 1. */
-inline Tensor shifted_chebyshev_polynomial_w(const Operand &x, const Operand &n)
-{
-  static const cn_op *const op = detail::find_op("special_shifted_chebyshev_polynomial_w");
-  const cn_value args[] = {detail::v(x), detail::v(n)};
-  return detail::call(op, args, 2);
-}
-/* sin(x) / x: 1 at 0, 0 at infinity. */
-inline Tensor spherical_bessel_j0(const Tensor &x)
-{
-  static const cn_op *const op = detail::find_op("special_spherical_bessel_j0");
-  const cn_value args[] = {detail::v(x)};
   return detail::call(op, args, 1);
 }
 /* input * log(1 + other); 0 where input is 0, NaN where other is. */
@@ -8412,40 +8269,17 @@ inline Tensor zeta(const Operand &input, const Operand &other)
 }  // namespace special
 
 /* ---- other names ---- */
-inline Tensor _chunk_cat(const Tensors &tensors, int64_t dim, int64_t num_chunks)
-{
-  return cn::chunk_cat(tensors, dim, num_chunks);
-}
 inline Tensor _grouped_mm(const Tensor &mat_a, const Tensor &mat_b, const Tensor &offs = {},
                           const Tensor &bias = {}, DType out_dtype = CN_DTYPE_NONE)
 {
   return cn::grouped_mm(mat_a, mat_b, offs, bias, out_dtype);
 }
 inline Tensor _int_mm(const Tensor &input, const Tensor &mat2) { return cn::int_mm(input, mat2); }
-inline Tensor _safe_softmax(const Tensor &input, int64_t dim, DType dtype = CN_DTYPE_NONE)
-{
-  return cn::safe_softmax(input, dim, dtype);
-}
 inline Tensor _scaled_mm(const Tensor &input, const Tensor &mat2, const Tensor &scale_a, const Tensor &scale_b,
                          const Tensor &bias = {}, const Tensor &scale_result = {}, DType out_dtype = CN_DTYPE_NONE,
                          bool use_fast_accum = false)
 {
   return cn::scaled_mm(input, mat2, scale_a, scale_b, bias, scale_result, out_dtype, use_fast_accum);
-}
-inline Tensor _softmax_backward_data(const Tensor &grad_output, const Tensor &output, int64_t dim,
-                                     DType input_dtype)
-{
-  return cn::softmax_backward_data(grad_output, output, dim, input_dtype);
-}
-inline Tensor _unsafe_masked_index(const Tensor &input, const Tensor &mask, const Tensors &indices,
-                                   const Scalar &fill)
-{
-  return cn::unsafe_masked_index(input, mask, indices, fill);
-}
-inline Tensor _unsafe_masked_index_put_accumulate(const Tensor &input, const Tensor &mask, const Tensors &indices,
-                                                  const Tensor &values)
-{
-  return cn::unsafe_masked_index_put_accumulate(input, mask, indices, values);
 }
 inline Tensor absolute(const Tensor &input) { return cn::abs(input); }
 inline Tensor arccos(const Tensor &input) { return cn::acos(input); }
@@ -8517,7 +8351,6 @@ inline NanmedianDimResult nanmedian(const Tensor &input, int64_t dim, bool keepd
 }
 inline Tensor negative(const Tensor &input) { return cn::neg(input); }
 inline Tensor not_equal(const Tensor &input, const Operand &other) { return cn::ne(input, other); }
-inline Tensor orgqr(const Tensor &input, const Tensor &tau) { return cn::linalg::householder_product(input, tau); }
 inline Tensor prod(const Tensor &input, int64_t dim, bool keepdim = false, DType dtype = CN_DTYPE_NONE)
 {
   return cn::prod_dim(input, dim, keepdim, dtype);
@@ -8894,6 +8727,13 @@ inline const Tensor &clip_(const Tensor &input, const Operand &min = {}, const O
   static const cn_op *const op = detail::find_op("clamp");
   const cn_value args[] = {detail::v(input), detail::v(min), detail::v(max)};
   detail::call_in_place(op, args, 3, input.get());
+  return input;
+}
+inline const Tensor &conj_physical_(const Tensor &input)
+{
+  static const cn_op *const op = detail::find_op("conj_physical");
+  const cn_value args[] = {detail::v(input)};
+  detail::call_in_place(op, args, 1, input.get());
   return input;
 }
 inline const Tensor &copy_(const Tensor &input, const Tensor &src)
@@ -10018,6 +9858,8 @@ inline Tensor Tensor::clamp_max(const Operand &max) const { return cn::clamp_max
 inline Tensor Tensor::clamp_min(const Operand &min) const { return cn::clamp_min(*this, min); }
 inline Tensor Tensor::clip(const Operand &min, const Operand &max) const { return cn::clamp(*this, min, max); }
 inline Tensor Tensor::clone() const { return cn::clone(*this); }
+inline Tensor Tensor::conj() const { return cn::conj(*this); }
+inline Tensor Tensor::conj_physical() const { return cn::conj_physical(*this); }
 inline Tensor Tensor::contiguous() const { return cn::contiguous(*this); }
 inline Tensor Tensor::copy(const Tensor &src) const { return cn::copy(*this, src); }
 inline Tensor Tensor::copysign(const Operand &other) const { return cn::copysign(*this, other); }
@@ -10153,21 +9995,12 @@ inline Tensor Tensor::gather(int64_t dim, const Tensor &index) const { return cn
 inline Tensor Tensor::gcd(const Tensor &other) const { return cn::gcd(*this, other); }
 inline Tensor Tensor::ge(const Operand &other) const { return cn::ge(*this, other); }
 inline Tensor Tensor::geometric(double p) const { return cn::geometric(*this, p); }
-inline GeqrfResult Tensor::geqrf() const { return cn::geqrf(*this); }
 inline Tensor Tensor::ger(const Tensor &vec2) const { return cn::outer(*this, vec2); }
 inline Tensor Tensor::greater(const Operand &other) const { return cn::gt(*this, other); }
 inline Tensor Tensor::greater_equal(const Operand &other) const { return cn::ge(*this, other); }
 inline Tensor Tensor::gt(const Operand &other) const { return cn::gt(*this, other); }
 inline Tensor Tensor::hardshrink(const Scalar &lambd) const { return cn::hardshrink(*this, lambd); }
 inline Tensor Tensor::hardshrink(const HardshrinkOptions &options) const { return cn::hardshrink(*this, options); }
-inline Tensor Tensor::hash_tensor(const Ints &dim, bool keepdim, int64_t mode) const
-{
-  return cn::hash_tensor(*this, dim, keepdim, mode);
-}
-inline Tensor Tensor::hash_tensor(const HashTensorOptions &options) const
-{
-  return cn::hash_tensor(*this, options);
-}
 inline Tensor Tensor::heaviside(const Tensor &values) const { return cn::heaviside(*this, values); }
 inline Tensor Tensor::histc(int64_t bins, const Scalar &min, const Scalar &max) const
 {
@@ -10251,6 +10084,17 @@ inline Tensor Tensor::isinf() const { return cn::isinf(*this); }
 inline Tensor Tensor::isnan() const { return cn::isnan(*this); }
 inline Tensor Tensor::isneginf() const { return cn::isneginf(*this); }
 inline Tensor Tensor::isposinf() const { return cn::isposinf(*this); }
+inline Tensor Tensor::istft(int64_t n_fft, std::optional<int64_t> hop_length, std::optional<int64_t> win_length,
+                            const Tensor &window, bool center, bool normalized, std::optional<bool> onesided,
+                            std::optional<int64_t> length, bool return_complex) const
+{
+  return cn::istft(*this, n_fft, hop_length, win_length, window, center, normalized, onesided, length,
+                 return_complex);
+}
+inline Tensor Tensor::istft(int64_t n_fft, const IstftOptions &options) const
+{
+  return cn::istft(*this, n_fft, options);
+}
 inline Tensor Tensor::kron(const Tensor &other) const { return cn::kron(*this, other); }
 inline KthvalueResult Tensor::kthvalue(int64_t k, int64_t dim, bool keepdim) const
 {
@@ -10420,10 +10264,6 @@ inline Tensor Tensor::narrow(int64_t dim, int64_t start, int64_t length) const
 {
   return cn::narrow(*this, dim, start, length);
 }
-inline Tensor Tensor::narrow_copy(int64_t dim, int64_t start, int64_t length) const
-{
-  return cn::narrow_copy(*this, dim, start, length);
-}
 inline Tensor Tensor::ne(const Operand &other) const { return cn::ne(*this, other); }
 inline Tensor Tensor::neg() const { return cn::neg(*this); }
 inline Tensor Tensor::negative() const { return cn::neg(*this); }
@@ -10448,14 +10288,6 @@ inline Tensor Tensor::normal_fill(const NormalFillOptions &options) const
   return cn::normal_fill(*this, options);
 }
 inline Tensor Tensor::not_equal(const Operand &other) const { return cn::ne(*this, other); }
-inline Tensor Tensor::ormqr(const Tensor &tau, const Tensor &other, bool left, bool transpose) const
-{
-  return cn::ormqr(*this, tau, other, left, transpose);
-}
-inline Tensor Tensor::ormqr(const Tensor &tau, const Tensor &other, const OrmqrOptions &options) const
-{
-  return cn::ormqr(*this, tau, other, options);
-}
 inline Tensor Tensor::outer(const Tensor &vec2) const { return cn::outer(*this, vec2); }
 inline Tensor Tensor::permute(const Ints &dims) const { return cn::permute(*this, dims); }
 inline Tensor Tensor::pinverse(double rcond) const { return cn::pinverse(*this, rcond); }
@@ -10535,6 +10367,8 @@ inline Tensor Tensor::repeat_interleave_counts(const Tensor &repeats,
   return cn::repeat_interleave_counts(*this, repeats, options);
 }
 inline Tensor Tensor::reshape(const Ints &shape) const { return cn::reshape(*this, shape); }
+inline Tensor Tensor::resolve_conj() const { return cn::resolve_conj(*this); }
+inline Tensor Tensor::resolve_neg() const { return cn::resolve_neg(*this); }
 inline Tensor Tensor::roll(const Ints &shifts, const Ints &dims) const { return cn::roll(*this, shifts, dims); }
 inline Tensor Tensor::roll(const Ints &shifts, const RollOptions &options) const
 {
@@ -10659,6 +10493,18 @@ inline Tensor Tensor::std(const Ints &dim, const Scalar &correction, bool keepdi
   return cn::std(*this, dim, correction, keepdim);
 }
 inline Tensor Tensor::std(const StdOptions &options) const { return cn::std(*this, options); }
+inline Tensor Tensor::stft(int64_t n_fft, std::optional<int64_t> hop_length, std::optional<int64_t> win_length,
+                           const Tensor &window, bool center, Text pad_mode, bool normalized,
+                           std::optional<bool> onesided, std::optional<bool> return_complex,
+                           std::optional<bool> align_to_window) const
+{
+  return cn::stft(*this, n_fft, hop_length, win_length, window, center, pad_mode, normalized, onesided,
+                return_complex, align_to_window);
+}
+inline Tensor Tensor::stft(int64_t n_fft, const StftOptions &options) const
+{
+  return cn::stft(*this, n_fft, options);
+}
 inline Tensor Tensor::sub(const Operand &other, const Scalar &alpha) const { return cn::sub(*this, other, alpha); }
 inline Tensor Tensor::sub(const Operand &other, const SubOptions &options) const
 {
@@ -10847,6 +10693,7 @@ inline const Tensor &Tensor::clip_(const Operand &min, const Operand &max) const
 {
   return cn::clip_(*this, min, max);
 }
+inline const Tensor &Tensor::conj_physical_() const { return cn::conj_physical_(*this); }
 inline const Tensor &Tensor::copy_(const Tensor &src) const { return cn::copy_(*this, src); }
 inline const Tensor &Tensor::copysign_(const Operand &other) const { return cn::copysign_(*this, other); }
 inline const Tensor &Tensor::cos_() const { return cn::cos_(*this); }

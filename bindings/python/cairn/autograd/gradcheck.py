@@ -1,4 +1,6 @@
-"""Gradients checked against finite differences."""
+"""Gradients checked against finite differences. Complex numbers are checked as pairs of real ones, in both directions:
+the gradient of a complex input holds the derivatives by its real and imaginary parts.
+"""
 
 from __future__ import annotations
 
@@ -29,8 +31,14 @@ def _tuple(value: Any) -> tuple[Any, ...]:
 
 
 def _outputs(func: _Function, inputs: Sequence[Any]) -> tuple[Tensor, ...]:
-    """The differentiable results of the function."""
-    return tuple(o for o in _tuple(func(*inputs)) if isinstance(o, Tensor) and o.is_floating_point())
+    """The differentiable results of the function, complex ones as pairs."""
+    return tuple(_pairs(o) for o in _tuple(func(*inputs))
+                 if isinstance(o, Tensor) and (o.is_floating_point() or o.is_complex()))
+
+
+def _pairs(x: Tensor) -> Tensor:
+    """Real numbers in the same memory: complex ones as pairs."""
+    return _C.view_as_real(x) if x.is_complex() else x
 
 
 def _wanted(inputs: Sequence[Any]) -> list[Tensor]:
@@ -56,9 +64,9 @@ def _places(x: Tensor) -> Iterator[tuple[int, ...]]:
 
 def _numeric(func: _Function, inputs: Sequence[Any], x: Tensor, eps: float) -> list[_Rows]:
     """Derivatives of every output by x: per output, a list (over x's elements) of flat lists (over its own)."""
-    memory = x.detach()
+    memory = _pairs(x.detach())
     columns: list[_Rows] = []
-    for place in _places(x):
+    for place in _places(memory):
         with no_grad():
             was = memory[place].item()
             memory[place] = was + eps
@@ -92,7 +100,8 @@ def _analytic(func: _Function, inputs: Sequence[Any], wanted: list[Tensor], dtyp
                         raise GradcheckError("gradcheck: a gradient differs from its input in shape")
                     if g is not None and dtypes and g.dtype != x.dtype:
                         raise GradcheckError("gradcheck: a gradient differs from its input in type")
-                    row.append([0.0] * x.numel() if g is None else g.detach().reshape(-1).tolist())
+                    g = _C.zeros_like(x, requires_grad=False) if g is None else g.detach()
+                    row.append(_pairs(g).reshape(-1).tolist())
             result.append(rows)
     return result
 
@@ -147,7 +156,8 @@ def _check_forward(func: _Function, inputs: Sequence[Any], wanted: list[Tensor],
 
     points = tuple(x.detach() for x in wanted)
     for number, x in enumerate(points):
-        for at, seed in enumerate(_seeds(x)):
+        for at, seed in enumerate(_seeds(_pairs(x))):
+            seed = _C.view_as_complex(seed) if x.is_complex() else seed
             tangents = tuple(seed if i == number else _C.zeros_like(p) for i, p in enumerate(points))
             _, changes = jvp(of_wanted, points, tangents)
             for k, change in enumerate(changes):
@@ -197,10 +207,10 @@ def gradcheck(func: _Function, inputs: Tensor | Sequence[Any], *, eps: float = 1
               check_undefined_grad: bool = True, check_grad_dtypes: bool = False, check_batched_grad: bool = False,
               check_batched_forward_grad: bool = False, check_forward_ad: bool = False,
               check_backward_ad: bool = True, fast_mode: bool = False, masked: bool | None = None) -> bool:
-    """Compares the gradients of func at these inputs (float64, small) with finite differences: True, or an error that
-    names the place (False with raise_exception=False). check_forward_ad compares products with tangents as well,
-    check_batched_grad many walks at once with single ones, check_undefined_grad what backward makes of outputs without
-    a gradient, check_grad_dtypes the types. Every element is looked at, also with fast_mode."""
+    """Compares the gradients of func at these inputs (float64 or complex128, small) with finite differences: True, or an
+    error that names the place (False with raise_exception=False). check_forward_ad compares products with tangents as
+    well, check_batched_grad many walks at once with single ones, check_undefined_grad what backward makes of outputs
+    without a gradient, check_grad_dtypes the types. Every element is looked at, also with fast_mode."""
     if not check_forward_ad and not check_backward_ad:
         raise ValueError("gradcheck: check_backward_ad or check_forward_ad must be True")
     if check_batched_grad and not check_backward_ad:
@@ -213,7 +223,7 @@ def gradcheck(func: _Function, inputs: Tensor | Sequence[Any], *, eps: float = 1
     try:
         wanted = _check_inputs(given)
         if not _outputs(func, given):
-            raise ValueError("gradcheck: the function returned no floating-point tensor")
+            raise ValueError("gradcheck: the function returned no floating-point or complex tensor")
         numeric = [_numeric(func, given, x, eps) for x in wanted]
         if check_backward_ad:
             _check_backward(func, given, wanted, numeric, atol, rtol, nondet_tol, check_grad_dtypes)

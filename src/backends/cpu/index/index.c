@@ -90,6 +90,10 @@ typedef struct reading {
   size_t elem;
 } reading;
 
+typedef struct two_words {
+  uint64_t word[2];
+} two_words;
+
 /* Packed numbers and result, all from one row of a packed input: the usual gather along the last dim. */
 #define READ_PACKED(T)                                                                \
   do {                                                                                \
@@ -130,7 +134,7 @@ static void read_row(char *const *ptr, const int64_t *stride, int64_t n, void *p
   uint64_t size = (uint64_t)r->size;
   int64_t step = r->step;
   bool checked = r->checked;
-  if (stride[1] == 0) { /* one number for the whole run */
+  if (stride[1] == 0 && r->elem < sizeof(two_words)) { /* one number for the whole run */
     int64_t number = *(const int64_t *)(const void *)index;
     if (!checked && (uint64_t)number >= size) index_error(r->c, number, r->size, r->dim);
     else cni_row_copy(out, stride[0], in + number * step, stride[2], r->elem, n);
@@ -142,6 +146,7 @@ static void read_row(char *const *ptr, const int64_t *stride, int64_t n, void *p
     READ_LOOP(uint16_t);
     READ_LOOP(uint32_t);
     READ_LOOP(uint64_t);
+    READ_LOOP(two_words); /* complex128 */
   default: break;
   }
 }

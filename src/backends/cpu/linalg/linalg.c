@@ -315,7 +315,8 @@ static int cholesky_kernel(cn_call *c) { return cholesky_with(c, false); }
 static int triangular_kernel(cn_call *c)
 {
   cni_matjob j;
-  cni_matjob_begin(&j, c, false, 2);
+  int status = cni_matjob_begin(&j, c, false, 2);
+  if (status) return status;
   const cn_desc *out = cn_desc_of(c->out[0]);
   j.upper = c->args[2].u.i != 0;
   j.left = c->args[3].u.i != 0;

@@ -11,7 +11,7 @@
 
 #include "backends/cpu/lib/lapack.h"
 
-/* One matrix in memory; strides in elements. dtype: CN_F32, CN_F64 or CN_I32. */
+/* One matrix in memory; strides in elements. dtype: CN_F32, CN_F64, CN_I32, CN_C64 or CN_C128. */
 typedef struct cni_mat {
   char *data;
   int64_t row, col;
@@ -36,7 +36,7 @@ typedef struct cni_matjob {
 static inline cni_mat cni_mat_t(cni_mat x) { return (cni_mat){x.data, x.col, x.row, x.dtype}; }
 static inline size_t cni_mat_bytes(const cni_matjob *j, int64_t elements)
 {
-  return (size_t)elements * (j->dtype == CN_F64 ? 8 : 4);
+  return (size_t)elements * (j->dtype == CN_C128 ? 16 : j->dtype == CN_F64 ? 8 : 4);
 }
 /* ... rounded up, so that what follows is aligned */
 static inline size_t cni_mat_room(const cni_matjob *j, int64_t elements)
@@ -59,6 +59,8 @@ static inline cni_mat cni_mat_own(const cni_matjob *j, char *memory, int64_t row
 
 /* For rows that use LAPACK: is it there, and is the matrix of input 0 worth it? */
 int cni_can_lapack(const cn_call *c, cn_plan *plan);
+/* For rows of complex matrices. */
+int cni_can_complex(const cn_call *c, cn_plan *plan);
 /* Starts a job from the last two dims of input 0; the batch is that of result 0, whose last `core` dims are the
  * matrix's. CN_REFUSED when LAPACK is asked for and is gone (in a forked process). */
 int cni_matjob_begin(cni_matjob *j, cn_call *c, bool lapack, int core);

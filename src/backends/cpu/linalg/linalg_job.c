@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "backends/cpu/cpu.h"
+#include "base/dtype.h"
 #include "base/parallel.h"
 #include "base/scratch.h"
 #include "base/state.h"
@@ -23,7 +24,7 @@ cni_mat cni_mat_at(const cni_matjob *j, const cn_desc *d, int core, int64_t inde
     if (d->shape[k] != 1) offset += index % j->batch_shape[i] * d->strides[k];
     index /= j->batch_shape[i];
   }
-  int64_t elem = d->dtype == CN_F64 ? 8 : 4;
+  int64_t elem = (int64_t)cni_dtype_size(d->dtype);
   return (cni_mat){(char *)d->data + offset * elem, core ? d->strides[lead] : 0, core == 2 ? d->strides[lead + 1] : 0,
                    d->dtype};
 }
@@ -35,8 +36,22 @@ cni_mat cni_mat_at(const cni_matjob *j, const cn_desc *d, int core, int64_t inde
     for (int64_t k = 0; k < n; k++) t[k * to.col] = (T)f[k * from.col];   \
   }
 
+/* The real (0) or imaginary (1) parts of a complex matrix. */
+static cni_mat part_of(cni_mat x, int part)
+{
+  int dtype = cni_dtype_part(x.dtype);
+  return (cni_mat){x.data + part * (int)cni_dtype_size(dtype), 2 * x.row, 2 * x.col, dtype};
+}
+
 void cni_mat_move(cni_mat to, cni_mat from, int64_t m, int64_t n)
 {
+  if (cni_dtype_is_complex(to.dtype)) {
+    static double zero;
+    bool both = cni_dtype_is_complex(from.dtype);
+    cni_mat_move(part_of(to, 0), both ? part_of(from, 0) : from, m, n);
+    cni_mat_move(part_of(to, 1), both ? part_of(from, 1) : (cni_mat){(char *)&zero, 0, 0, CN_F64}, m, n);
+    return;
+  }
   if (to.dtype == CN_I32) MOVE(int32_t, double)
   else if (to.dtype == CN_F64 && from.dtype == CN_F64) MOVE(double, double)
   else if (to.dtype == CN_F64) MOVE(double, float)
@@ -95,16 +110,23 @@ int cni_matjob_run(cni_matjob *j, double work, bool check, const char *what, con
   return status;
 }
 
-static const char no_lapack[] = "no LAPACK library was found";
+static const char no_lapack[] = "no LAPACK library was found", is_complex[] = "the matrix is complex";
 
 int cni_can_lapack(const cn_call *c, cn_plan *plan)
 {
   const cn_desc *a = cn_desc_of(c->in[0]);
   int64_t m = a->shape[a->ndim - 2], n = a->shape[a->ndim - 1], low = m < n ? m : n, high = m < n ? n : m;
-  plan->refusal = low < LAPACK_FROM                          ? "the matrix is too small for LAPACK"
+  plan->refusal = cni_dtype_is_complex(a->dtype)             ? is_complex
+                  : low < LAPACK_FROM                        ? "the matrix is too small for LAPACK"
                   : low > 16000 || high > INT32_MAX / 64     ? "the matrix is too large for LAPACK" /* 32-bit sizes */
                   : !cni_lapack_get()                        ? no_lapack
                                                              : NULL;
+  return plan->refusal ? CN_REFUSED : CN_OK;
+}
+
+int cni_can_complex(const cn_call *c, cn_plan *plan)
+{
+  plan->refusal = cni_dtype_is_complex(cn_desc_of(c->in[0])->dtype) ? NULL : "the matrix is real";
   return plan->refusal ? CN_REFUSED : CN_OK;
 }
 
@@ -118,6 +140,10 @@ int cni_matjob_begin(cni_matjob *j, cn_call *c, bool lapack, int core)
                     .batch_shape = out->shape,
                     .dtype = lapack ? a->dtype : CN_F64,
                     .left = true};
+  if (cni_dtype_is_complex(a->dtype)) {
+    c->refusal = is_complex;
+    return CN_REFUSED;
+  }
   if (!lapack) return CN_OK;
   c->refusal = no_lapack;
   j->lapack = cni_lapack_get();

@@ -270,10 +270,9 @@ static bool run_tiles(const job *j, const cni_iter *it)
   return true;
 }
 
-/* ---- complex numbers: their parts one after the other ---- */
+/* ---- complex numbers: as real ones of their size where they move as they are, else part after part ---- */
 
-/* The real (0) or imaginary (1) parts of d, which may be real itself: then its numbers, and zeros. */
-static cn_desc part_of(const cn_desc *d, int part)
+cn_desc cni_cpu_part_of(const cn_desc *d, int part)
 {
   static const double zero = 0;
   cn_desc p = *d;
@@ -291,9 +290,15 @@ static cn_desc part_of(const cn_desc *d, int part)
 
 void cni_cpu_copy(const cn_desc *dst, const cn_desc *src)
 {
+  if (dst->dtype == CN_C64 && src->dtype == CN_C64) {
+    cn_desc to = *dst, from = *src;
+    to.dtype = from.dtype = CN_I64;
+    cni_cpu_copy(&to, &from);
+    return;
+  }
   if (cni_dtype_is_complex(dst->dtype)) {
     for (int i = 0; i < 2; i++) {
-      cn_desc to = part_of(dst, i), from = part_of(src, i);
+      cn_desc to = cni_cpu_part_of(dst, i), from = cni_cpu_part_of(src, i);
       cni_cpu_copy(&to, &from);
     }
     return;

@@ -179,6 +179,10 @@ static cni_oxval make_cast(cni_ox *x, cni_oxval v, int dtype)
 {
   if (v.number) return cni_ox_const(x, v, dtype);
   if (v.id < 0 || v.dtype == dtype || x->failed) return v;
+  if (cn_dtype_is_complex((cn_dtype)dtype) || cn_dtype_is_complex((cn_dtype)v.dtype)) {
+    cni_ox_fail(x, CN_ERR_UNSUPPORTED, "view_as_complex: ONNX's operators take no complex numbers");
+    return cni_ox_absent();
+  }
   if (dtype == CN_BOOL && as_bool(x, v.id) >= 0) {
     v.id = as_bool(x, v.id), v.dtype = CN_BOOL;
     return v;

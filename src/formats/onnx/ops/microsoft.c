@@ -265,11 +265,12 @@ static int cdist(cni_onnx_call *c)
 /* Pairs of numbers lie in the last dimension, as ours do. */
 static int fourier(cni_onnx_call *c)
 {
-  cn_value args[] = {cn_v_tensor(cni_onnx_in(c, 0))};
+  cn_tensor *x = cni_onnx_in(c, 0);
   bool back = !strcmp(c->node->op, "Irfft");
   if (cni_onnx_int(c, "signal_ndim", 1) != 1 || !cni_onnx_int(c, "onesided", 1) || cni_onnx_int(c, "normalized", 0))
     return cni_onnx_fail(c, CN_ERR_UNSUPPORTED, "other transforms than one-sided ones of one dimension");
-  return cni_onnx_out(c, 0, cn_err() ? NULL : cni_onnx_op1(back ? "fft_irfft" : "fft_rfft", args, 1));
+  if (back) return cni_onnx_out(c, 0, cn_fft_irfft(cn_view_as_complex(cn_contiguous(x)), CN_NONE));
+  return cni_onnx_out(c, 0, cn_view_as_real(cn_fft_rfft(x, CN_NONE)));
 }
 
 /* Places of a box's `n` rows or columns in a picture of `size`: (boxes, n), from the box's ends, which count from 0 to

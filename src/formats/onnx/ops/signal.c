@@ -15,6 +15,10 @@ static cn_tensor *as_pairs(cn_tensor *x)
   return cn_size(x, last) == 2 ? x : cn_cat(CN_TENSORS(x, cn_zeros_like(x)), .dim = last);
 }
 
+/* Pairs as complex numbers, which transforms take, and back. */
+static cn_tensor *numbers(cn_tensor *pairs) { return cn_view_as_complex(cn_contiguous(pairs)); }
+static cn_tensor *pairs(cn_tensor *numbers) { return cn_view_as_real(numbers); }
+
 /* The transform of x, floats (.., 1) or (.., 2), along dimension d, which it fills up or cuts to n. Of real numbers the
  * second half is the first one mirrored. */
 static cn_tensor *forward(cn_tensor *x, int64_t d, int64_t n, bool half)
@@ -22,10 +26,10 @@ static cn_tensor *forward(cn_tensor *x, int64_t d, int64_t n, bool half)
   static const float conjugate[2] = {1, -1};
   int64_t at = d ? d : CN_ZERO, last = cn_ndim(x) - 1;
   if (cn_size(x, last) == 2) {
-    cn_tensor *t = cn_fft_fft(x, n, .dim = at);
+    cn_tensor *t = pairs(cn_fft_fft(numbers(x), n, .dim = at));
     return half && t ? cn_narrow(t, d, 0, n / 2 + 1) : t;
   }
-  cn_tensor *t = cn_fft_rfft(cn_squeeze(x, .dim = CN_INTS(last)), n, .dim = at);
+  cn_tensor *t = pairs(cn_fft_rfft(cn_squeeze(x, .dim = CN_INTS(last)), n, .dim = at));
   if (half || n < 3 || !t) return t;
   cn_tensor *signs = cn_to_device(cn_from_data(conjugate, CN_SHAPE(2), CN_F32), cn_device_of(x));
   cn_tensor *rest = cn_flip(cn_narrow(t, d, 1, (n - 1) / 2), CN_SHAPE(d));
@@ -56,8 +60,8 @@ static int dft(cni_onnx_call *c)
   cn_dtype dtype = cn_dtype_of(x);
   x = wide(x);
   if (!inverse) t = forward(x, axis, n, half);
-  else if (half) t = cn_unsqueeze(cn_fft_irfft(as_pairs(x), n, .dim = axis ? axis : CN_ZERO), -1);
-  else t = cn_fft_ifft(as_pairs(x), n, .dim = axis ? axis : CN_ZERO);
+  else if (half) t = cn_unsqueeze(cn_fft_irfft(numbers(as_pairs(x)), n, .dim = axis ? axis : CN_ZERO), -1);
+  else t = pairs(cn_fft_ifft(numbers(as_pairs(x)), n, .dim = axis ? axis : CN_ZERO));
   return cni_onnx_out(c, 0, t && cn_dtype_of(t) != dtype ? cn_cast(t, dtype) : t);
 }
 

@@ -23,7 +23,7 @@ _complex = ("fft fft2 ifft2 rfft irfft stft istft polar eig view_as_complex view
 
 def __getattr__(name: str) -> Any:
     if name in _complex:
-        raise AttributeError("keras.ops.%s needs complex numbers, which cairn does not have" % name)
+        raise AttributeError("keras.ops.%s is not there: its complex results are in cairn.fft and cairn" % name)
     raise AttributeError("module 'cairn.keras.ops' has no attribute %r" % (name,))
 
 
