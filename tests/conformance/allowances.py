@@ -6,7 +6,7 @@ error may be some times torch's.
 """
 import torch
 
-F32, F16, BF16 = {torch.float32}, {torch.float16}, {torch.bfloat16}
+F32, F16, BF16, C64 = {torch.float32}, {torch.float16}, {torch.bfloat16}, {torch.complex64}
 HALF, F64 = F16 | BF16, {torch.float64}
 ORDER = "a sum of many products: the order of adding shows in the last digits"
 SOLVE = "a decomposition: the order of operations is LAPACK's business"
@@ -19,10 +19,13 @@ POLYNOMIALS += ["hermite_polynomial_h", "hermite_polynomial_he", "laguerre_polyn
 
 # name -> (dtypes, reason)
 FORWARD = {
-    "matrix_exp": (F32 | HALF, "other powers of the series; PyTorch's half results are NaN"),
+    "matrix_exp": (F32 | HALF | C64, "other powers of the series; PyTorch's half results are NaN"),
     "nn.functional.conv_transpose1d": (HALF, STORED),
     "nn.functional.conv_transpose2d": (HALF, STORED),
-    "nn.functional.conv_transpose3d": (F32 | HALF, f"{ORDER}; {STORED}"),
+    "nn.functional.conv_transpose3d": (F32 | HALF | C64, f"{ORDER}; {STORED}"),
+    "nn.functional.conv2d": (C64, ORDER), "addbmm": (C64, ORDER), "baddbmm": (C64, ORDER),
+    "fft.hfft": (C64, ORDER), "fft.hfft2": (C64, ORDER), "fft.hfftn": (C64, ORDER),
+    "pow": (C64, "exp(w log z) of large numbers: the angle's last digits are multiplied"),
     "nn.functional.adaptive_avg_pool3d": (HALF, STORED),
     "nn.functional.interpolate": (HALF, f"{WEIGHTS}; area is adaptive_avg_pool3d"),
     "nn.functional.grid_sample": (HALF, "PyTorch computes places and weights in the half type"),
@@ -55,10 +58,11 @@ FORWARD = {
     "special.polygamma": (F32, "PyTorch's reflection loses digits left of 0"),
 }
 GRADIENT = {
-    "cov": (F32, "a weight's gradient that is 0 but for rounding"),
+    "cov": (F32 | C64, "a weight's gradient that is 0 but for rounding"),
     "cdist": (F32, ORDER),
-    "matrix_exp": (F32, "other powers of the series"),
-    "nn.functional.conv_transpose3d": (F32, ORDER),
+    "matrix_exp": (F32 | C64, "other powers of the series"),
+    "logsumexp": (C64, ORDER), "logcumsumexp": (C64, ORDER), "pow": (C64, "exp(w log z) of large numbers"),
+    "nn.functional.conv_transpose3d": (F32 | C64, ORDER),
     "nn.functional.layer_norm": (F32, "the gradient of one element is 0 but for rounding"),
     "native_layer_norm": (F32, "the gradient of one element is 0 but for rounding"),
     "grid_sampler_2d": (F32, ORDER), "grid_sampler_3d": (F32, ORDER),
@@ -69,8 +73,9 @@ GRADIENT = {
     "nn.functional.grid_sample": (F32, ORDER),
     "nn.functional.ctc_loss": (F32, "sums of exponentials of large numbers"),
     "special.log_ndtr": (F32, "by erfcx, where PyTorch divides two small numbers"),
-    "linalg.cond": (F32, SOLVE), "linalg.eigh": (F32, SOLVE), "linalg.lstsq": (F32, SOLVE),
-    "linalg.multi_dot": (F32, ORDER), "linalg.pinv": (F32, SOLVE), "linalg.svd": (F32, SOLVE), "svd": (F32, SOLVE),
+    "linalg.cond": (F32, SOLVE), "linalg.eigh": (F32, SOLVE), "linalg.lstsq": (F32 | C64, SOLVE),
+    "linalg.multi_dot": (F32 | C64, ORDER), "linalg.pinv": (F32 | C64, SOLVE), "linalg.svd": (F32 | C64, SOLVE),
+    "svd": (F32 | C64, SOLVE),
 }
 # PyTorch's own error, against sums in forty digits: name -> (what may be added to tolerances, reason)
 OWN_ERROR = {f"special.bessel_{name}": (2e-6, "PyTorch's is off by up to 9e-7 between 5 and 6, float64 too")
@@ -85,7 +90,8 @@ HALF_GRADIENT = "a half gradient is one pass in float32, rounded once, where PyT
 FACTORS = {
     "nn.functional.multi_head_attention_forward": {False: 5.0},
     "torch.ops.aten._scaled_dot_product_flash_attention_for_cpu": {False: 5.0, True: 5.0},
-    "pow": {True: 3.0},
+    "pow": {True: 3.0, False: 3.0},
+    "fft.hfft2": {False: 3.0},
 }
 
 

@@ -17,7 +17,7 @@ import randoms
 import translate
 
 MAY_RAISE = (RuntimeError, ValueError, IndexError, TypeError, NotImplementedError)
-FLOATS = {torch.float16, torch.bfloat16, torch.float32, torch.float64}
+FLOATS = {torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64, torch.complex128}
 # Check -> PyTorch's tests whose skips stand for it.
 SKIPS = {
     "noncontiguous": [("TestCommon", "test_noncontiguous_samples")],
@@ -161,7 +161,7 @@ class Judge:
             return result
         outs = differentiable(sample.output_process_fn_grad(result))
         leaves = [made for _, made in there.pairs if made.requires_grad]
-        return torch.autograd.grad(outs, leaves, [g.double() for g in grads], allow_unused=True)
+        return torch.autograd.grad(outs, leaves, [compare.wide(g) for g in grads], allow_unused=True)
 
     def skipped(self, check):
         if (self.op.name, check) in allowances.WRONG:
@@ -242,7 +242,7 @@ class Judge:
             if not outs or not leaves:
                 return
             torch.manual_seed(1)
-            seeds = [torch.randn(o.shape, dtype=torch.float64).to(o.dtype) for o in outs]
+            seeds = [torch.randn(o.shape, dtype=compare.wide_type(o)).to(o.dtype) for o in outs]
             expected = torch.autograd.grad(outs, leaves, seeds, allow_unused=True)
         except Exception:  # pylint: disable=broad-exception-caught
             return
@@ -296,7 +296,7 @@ class Judge:
         """The derivative of the gradients, in float64."""
         outcome = Outcome("second")
         outcome.skipped = self.skipped("second")
-        wanted = self.differentiable and self.op.supports_gradgrad and self.dtype == torch.float64
+        wanted = self.differentiable and self.op.supports_gradgrad and self.dtype in (torch.float64, torch.complex128)
         if outcome.skipped or not wanted:
             return [outcome]
         for i, sample in enumerate(self.side(self.samples)):
@@ -328,7 +328,8 @@ class Judge:
         weights = torch.Generator().manual_seed(2)
 
         def drawn(like):
-            value = torch.randn(tuple(like.shape), dtype=torch.float64, generator=weights)
+            dtype = torch.complex128 if like.is_complex() else torch.float64
+            value = torch.randn(tuple(like.shape), dtype=dtype, generator=weights)
             return translate.Translator(module).value(value)
         seeds = [drawn(o).requires_grad_(True) for o in outs]
         first = module.autograd.grad(outs, leaves, seeds, create_graph=True, allow_unused=True)
@@ -345,7 +346,7 @@ class Judge:
             e = torch.zeros(()) if e is None else e.detach()
             a = torch.zeros_like(e) if a is None else here.back(a)
             e = torch.zeros_like(a) if expected[i] is None else e
-            near = 1e-7 if e.dtype == torch.float64 else 1e-5  # an input of float32 among float64 ones
+            near = 1e-7 if e.dtype in (torch.float64, torch.complex128) else 1e-5  # an input of float32 among others
             near += allowances.OWN_ERROR.get(self.op.name, (0.0, ""))[0]
             reason = compare.tensors(a, e, lambda dtype, near=near: (near, near))
             if reason:
@@ -387,7 +388,7 @@ class Judge:
 
 
 def first_truth(values, i):
-    return None if values is None or values[i] is None else values[i].detach().double()
+    return None if values is None or values[i] is None else compare.wide(values[i].detach())
 
 
 def differentiable(result):

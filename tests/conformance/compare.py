@@ -68,8 +68,17 @@ class Tolerance:
 
 
 # ---- tensors ----
+def wide(tensor):
+    """In float64, or complex128."""
+    return tensor.to(torch.complex128) if tensor.is_complex() else tensor.double()
+
+
+def wide_type(tensor):
+    return torch.complex128 if tensor.is_complex() else torch.float64
+
+
 def bad_places(actual, expected, rtol, atol):
-    """Where two float64 tensors differ beyond tolerance."""
+    """Where two float64 (complex128) tensors differ beyond tolerance."""
     return ~torch.isclose(actual, expected, rtol=rtol, atol=atol, equal_nan=True)
 
 
@@ -83,11 +92,11 @@ def near_truth(actual, expected, truth, dtype, rtol, atol):
     """Whether values that differ from torch's are at least as good by the float64 call."""
     if truth is None or truth.shape != actual.shape:
         return False
-    rounded = truth.to(dtype).double()
+    rounded = wide(truth.to(dtype))
     if not bad_places(actual, rounded, rtol, atol).any():
         return True
-    mine, theirs = error(actual, truth.double()), error(expected, truth.double())
-    fine = (mine <= theirs) | (mine <= atol + rtol * truth.double().abs())
+    mine, theirs = error(actual, wide(truth)), error(expected, wide(truth))
+    fine = (mine <= theirs) | (mine <= atol + rtol * wide(truth).abs())
     return bool(fine.all()) or bool(mine.max() <= theirs.max())
 
 
@@ -95,7 +104,7 @@ def comparable(actual, expected, truth, dtype, factor):
     """Whether the error is at most so many times torch's, by the float64 call, or one rounding of a half type."""
     if not factor or truth is None or truth.shape != actual.shape:
         return False
-    truth = truth.double()
+    truth = wide(truth)
     mine, theirs = error(actual, truth), error(expected, truth)
     half = torch.finfo(dtype).eps if dtype in allowances.HALF else 0.0
     return bool(mine.square().sum() <= factor ** 2 * theirs.square().sum()) or \
@@ -113,13 +122,15 @@ def tensors(actual, expected, tolerance, truth=None, gradient=False):
         return None
     if expected.dtype in translate.EIGHT_BITS:      # nothing computes with them: all bits are to be the same
         actual, expected = actual.view(torch.uint8), expected.view(torch.uint8)
+    if expected.dtype == torch.complex32:    # PyTorch does not compare these
+        actual, expected = actual.to(torch.complex64), expected.to(torch.complex64)
     if torch.equal(actual, expected):
         return None
-    if not expected.dtype.is_floating_point:
+    if not (expected.dtype.is_floating_point or expected.dtype.is_complex):
         where = actual != expected
     else:
         rtol, atol = tolerance(expected.dtype)
-        dtype, actual, expected = expected.dtype, actual.double(), expected.double()
+        dtype, actual, expected = expected.dtype, wide(actual), wide(expected)
         where = bad_places(actual, expected, rtol, atol)
         if not where.any() or (truth and near_truth(actual, expected, truth(), dtype, rtol, atol)):
             return None
@@ -179,7 +190,7 @@ class Results:
         if expected is None or isinstance(expected, bool):
             same = actual is expected or (isinstance(expected, bool) and actual == expected)
             return None if same and isinstance(actual, type(expected)) else f"{actual!r} instead of {expected!r}"
-        if isinstance(expected, (int, float)):
+        if isinstance(expected, (int, float, complex)):
             if not isinstance(actual, type(expected)):
                 return f"a {type(actual).__name__} instead of a {type(expected).__name__}"
             ok = actual == expected or actual != actual or abs(actual - expected) <= 1e-5 * abs(expected)
@@ -233,8 +244,9 @@ class Results:
 def pick(values, i):
     """Leaf i of the float64 results, if it is a tensor of floats."""
     values = flatten(values) if values is not None else []
-    if i < len(values) and isinstance(values[i], torch.Tensor) and values[i].dtype.is_floating_point:
-        return values[i].detach().double()
+    if i < len(values) and isinstance(values[i], torch.Tensor) and \
+            (values[i].dtype.is_floating_point or values[i].is_complex()):
+        return wide(values[i].detach())
     return None
 
 
@@ -242,9 +254,9 @@ def widened(sample):
     """The sample in float64: tensors of floats and dtypes of floats alike."""
     def widen(value):
         if isinstance(value, torch.dtype):
-            return torch.float64 if value.is_floating_point else value
-        if isinstance(value, torch.Tensor) and value.dtype.is_floating_point:
-            return translate.twin(value).double().requires_grad_(value.requires_grad)
+            return torch.float64 if value.is_floating_point else torch.complex128 if value.is_complex else value
+        if isinstance(value, torch.Tensor) and (value.dtype.is_floating_point or value.is_complex()):
+            return wide(translate.twin(value)).requires_grad_(value.requires_grad)
         return value
     return sample.transform(widen)
 
@@ -265,6 +277,8 @@ def signs_fixed(matrix):
     if matrix.numel() == 0:
         return matrix
     place = matrix.abs().argmax(dim=-2, keepdim=True)
+    if matrix.is_complex():
+        return matrix * matrix.gather(-2, place).sgn().conj()
     return matrix * torch.where(matrix.gather(-2, place) < 0, -1.0, 1.0).to(matrix.dtype)
 
 
@@ -272,15 +286,27 @@ def vectors_fixed(u, s, v):
     """Of singular vectors in columns: those of values up to signs; of the rest, which only has to be a basis of what
     is left, the projection on it."""
     k = s.shape[-1]
-    rest = [m[..., k:] @ m[..., k:].mT for m in (u, v) if m.shape[-1] > k]
+    rest = [m[..., k:] @ m[..., k:].mH for m in (u, v) if m.shape[-1] > k]
     return (signs_fixed(u[..., :k]), s, signs_fixed(v[..., :k]), *rest)
+
+
+def by_value(values, vectors=None):
+    """Eigenvalues, which come in no order, by their real and then imaginary parts, to few digits."""
+    if values.numel() == 0:
+        return values, vectors
+    digits = torch.view_as_real(values.detach().to(torch.complex128)).div(values.abs().max() + 1e-30).mul(1e3).round()
+    order = (digits[..., 0] * 1e5 + digits[..., 1]).argsort(-1)
+    moved = None if vectors is None else vectors.gather(-1, order.unsqueeze(-2).expand(vectors.shape))
+    return values.gather(-1, order), moved
 
 
 UP_TO_SIGNS = {
     "linalg.eigh": lambda r: (r[0], signs_fixed(r[1])),
-    "linalg.svd": lambda r: vectors_fixed(r[0], r[1], r[2].mT),
+    "linalg.svd": lambda r: vectors_fixed(r[0], r[1], r[2].mH),
     "svd": lambda r: vectors_fixed(*r),
     "svd_lowrank": lambda r: vectors_fixed(*r),
     "pca_lowrank": lambda r: vectors_fixed(*r),
+    "linalg.eig": lambda r: by_value(r[0], signs_fixed(r[1])),
+    "linalg.eigvals": lambda r: by_value(r)[0],
     "linalg.qr": lambda r: (signs_fixed(r[0]), signs_fixed(r[1].mT).mT),
 }

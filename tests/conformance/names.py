@@ -15,9 +15,9 @@ class Missing(Exception):
 
 # OpInfo names that are methods only.
 METHODS = set("""contiguous sum_to_size expand expand_as to reshape_as view view_as bfloat16 bool byte char
-    double float half int long short new_zeros new_ones new_empty new_empty_strided new_full unfold repeat
-    item""".split())
-PROPERTIES = {"T", "mT", "mH"}
+    double float half int long short cfloat cdouble chalf new_zeros new_ones new_empty new_empty_strided new_full unfold
+    repeat item""".split())
+PROPERTIES = {"T", "mT", "H", "mH"}
 # Fillers: the entry is the in-place method; (name, variant) or name.
 FILLERS = {"cauchy", "exponential", "geometric", "log_normal", "uniform", ("normal", "in_place")}
 # Operators written from the right: the method a class needs so that Python finds it.

@@ -4,7 +4,8 @@
 usage: build/peers/bin/python tests/conformance/opinfo.py [options]
 
   --ops NAME...       these names alone (OpInfo's; default: those of names.txt)
-  --dtypes NAME...    these dtypes alone (float32 float64 float16 bfloat16 int64 bool, the other integers, float8_...)
+  --dtypes NAME...    these dtypes alone (float32 float64 float16 bfloat16 int64 bool, the other integers, float8_...,
+                      complex64 complex128)
   --checks NAME...    these checks alone (forward noncontiguous method inplace operator out errors second
                       distribution compiled)
   --sample N          at most N samples per op, dtype and check, chosen by a fixed seed; fewer dtypes
@@ -36,8 +37,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 MAIN_DTYPES = ["float32", "float64", "float16", "bfloat16", "int64", "bool"]
 MORE_DTYPES = ["int32", "int16", "int8", "uint8", "uint16", "uint32", "uint64", "float8_e4m3fn", "float8_e5m2",
-               "float8_e4m3fnuz", "float8_e5m2fnuz"]
-SIDE_DTYPES = ["float32", "bfloat16", "int64", "bool"]
+               "float8_e4m3fnuz", "float8_e5m2fnuz", "complex64", "complex128"]
+SIDE_DTYPES = ["float32", "bfloat16", "int64", "bool", "complex64"]
 COMPILED_DTYPES = ["float32", "bfloat16", "int64"]
 QUIET_SECONDS = 240     # a worker that says nothing for so long hangs
 CHECKS = ["forward", "noncontiguous", "method", "inplace", "operator", "out", "errors", "second", "distribution",
@@ -123,7 +124,7 @@ def load(name):
     """Imports the package with its parts."""
     import importlib  # pylint: disable=import-outside-toplevel
     module = importlib.import_module(name)
-    for part in ("nn.functional", "linalg", "special", "autograd"):
+    for part in ("nn.functional", "linalg", "special", "fft", "autograd"):
         try:
             importlib.import_module(f"{name}.{part}")
         except ImportError:

@@ -2,7 +2,7 @@
 
 A `Translator` belongs to one package (`cairn`, or torch itself when the harness is tested). It copies tensors
 with their strides and offset, keeps one object for a tensor that occurs twice, and remembers which tensors ask
-for a gradient. What has no counterpart (complex numbers, sparse layouts, other devices, modules) raises
+for a gradient. What has no counterpart (sparse layouts, other devices, modules) raises
 `Untranslatable`, and the caller leaves that sample out.
 """
 import numbers
@@ -20,8 +20,7 @@ class Untranslatable(Exception):
 def twin(tensor):
     """A copy of a torch tensor over a storage of its own: same strides, offset and overlaps."""
     tensor = tensor.detach()
-    if tensor.is_neg():
-        tensor = tensor.resolve_neg()
+    tensor = tensor.resolve_neg().resolve_conj()
     storage = tensor.untyped_storage()
     if storage.nbytes() > LARGEST:
         raise Untranslatable("a tensor too large to copy")
@@ -30,9 +29,9 @@ def twin(tensor):
 
 
 def plain(tensor):
-    """Whether a torch tensor is one that any package of dense real tensors can hold."""
-    return (tensor.layout is torch.strided and tensor.device.type == "cpu" and not tensor.dtype.is_complex
-            and not tensor.is_quantized and not tensor.is_nested)
+    """Whether a torch tensor is one that any package of dense tensors can hold."""
+    return (tensor.layout is torch.strided and tensor.device.type == "cpu" and not tensor.is_quantized
+            and not tensor.is_nested)
 
 
 def overlaps(tensor):
@@ -87,7 +86,7 @@ class Translator:
 
     def callable(self, value):
         """A function of torch becomes the function of the same name; a class of Python stays."""
-        if self.module is torch or value in (int, float, bool):
+        if self.module is torch or value in (int, float, bool, complex):
             return value
         path = getattr(value, "__module__", "") or ""
         name = getattr(value, "__name__", "")
@@ -103,10 +102,8 @@ class Translator:
         module = self.module
         if isinstance(value, torch.Tensor):
             return self.tensor(value)
-        if value is None or isinstance(value, (str, bool, int, float)) or value is Ellipsis:
+        if value is None or isinstance(value, (str, bool, int, float, complex)) or value is Ellipsis:
             return value
-        if isinstance(value, complex):
-            raise Untranslatable("a complex number")
         if isinstance(value, torch.dtype):
             return self.named(dtype_name(value), value)
         if isinstance(value, torch.memory_format):
