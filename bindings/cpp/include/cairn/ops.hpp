@@ -138,6 +138,11 @@ struct AsStridedOptions {
 
   std::optional<int64_t> storage_offset_ = None;
 };
+struct AsStridedCopyOptions {
+  AsStridedCopyOptions &storage_offset(std::optional<int64_t> value) { storage_offset_ = value; return *this; }
+
+  std::optional<int64_t> storage_offset_ = None;
+};
 struct AsStridedScatterOptions {
   AsStridedScatterOptions &storage_offset(std::optional<int64_t> value) { storage_offset_ = value; return *this; }
 
@@ -548,6 +553,15 @@ struct DiagonalOptions {
   DiagonalOptions &offset(int64_t value) { offset_ = value; return *this; }
   DiagonalOptions &dim1(int64_t value) { dim1_ = value; return *this; }
   DiagonalOptions &dim2(int64_t value) { dim2_ = value; return *this; }
+
+  int64_t offset_ = 0;
+  int64_t dim1_ = 0;
+  int64_t dim2_ = 1;
+};
+struct DiagonalCopyOptions {
+  DiagonalCopyOptions &offset(int64_t value) { offset_ = value; return *this; }
+  DiagonalCopyOptions &dim1(int64_t value) { dim1_ = value; return *this; }
+  DiagonalCopyOptions &dim2(int64_t value) { dim2_ = value; return *this; }
 
   int64_t offset_ = 0;
   int64_t dim1_ = 0;
@@ -972,6 +986,15 @@ struct HardtanhOptions {
   double min_val_ = -1;
   double max_val_ = 1;
 };
+struct HashTensorOptions {
+  HashTensorOptions &dim(const Ints &value) { dim_ = value; return *this; }
+  HashTensorOptions &keepdim(bool value) { keepdim_ = value; return *this; }
+  HashTensorOptions &mode(int64_t value) { mode_ = value; return *this; }
+
+  Kept<int64_t> dim_;
+  bool keepdim_ = false;
+  int64_t mode_ = 0;
+};
 struct HingeEmbeddingLossOptions {
   HingeEmbeddingLossOptions &margin(double value) { margin_ = value; return *this; }
   HingeEmbeddingLossOptions &reduction(Text value) { reduction_ = value; return *this; }
@@ -1193,6 +1216,23 @@ struct LinalgInvExOptions {
   LinalgInvExOptions &check_errors(bool value) { check_errors_ = value; return *this; }
 
   bool check_errors_ = false;
+};
+struct LinalgLdlFactorOptions {
+  LinalgLdlFactorOptions &hermitian(bool value) { hermitian_ = value; return *this; }
+
+  bool hermitian_ = false;
+};
+struct LinalgLdlFactorExOptions {
+  LinalgLdlFactorExOptions &hermitian(bool value) { hermitian_ = value; return *this; }
+  LinalgLdlFactorExOptions &check_errors(bool value) { check_errors_ = value; return *this; }
+
+  bool hermitian_ = false;
+  bool check_errors_ = false;
+};
+struct LinalgLdlSolveOptions {
+  LinalgLdlSolveOptions &hermitian(bool value) { hermitian_ = value; return *this; }
+
+  bool hermitian_ = false;
 };
 struct LinalgLstsqOptions {
   LinalgLstsqOptions &rcond(std::optional<double> value) { rcond_ = value; return *this; }
@@ -1712,6 +1752,13 @@ struct OneHotOptions {
 
   int64_t num_classes_ = -1;
 };
+struct OrmqrOptions {
+  OrmqrOptions &left(bool value) { left_ = value; return *this; }
+  OrmqrOptions &transpose(bool value) { transpose_ = value; return *this; }
+
+  bool left_ = true;
+  bool transpose_ = false;
+};
 struct PadOptions {
   PadOptions &mode(Text value) { mode_ = value; return *this; }
   PadOptions &value(std::optional<double> value) { value_ = value; return *this; }
@@ -1860,6 +1907,11 @@ struct RsubOptions {
 
   Scalar alpha_ = 1;
 };
+struct SafeSoftmaxOptions {
+  SafeSoftmaxOptions &dtype(DType value) { dtype_ = value; return *this; }
+
+  DType dtype_ = CN_DTYPE_NONE;
+};
 struct ScaledDotProductAttentionOptions {
   ScaledDotProductAttentionOptions &attn_mask(const Tensor &value) { attn_mask_ = value; return *this; }
   ScaledDotProductAttentionOptions &dropout_p(double value) { dropout_p_ = value; return *this; }
@@ -1900,11 +1952,37 @@ struct SearchsortedOptions {
   KeptText side_;
   Tensor sorter_;
 };
+struct SegmentReduceOptions {
+  SegmentReduceOptions &lengths(const Tensor &value) { lengths_ = value; return *this; }
+  SegmentReduceOptions &indices(const Tensor &value) { indices_ = value; return *this; }
+  SegmentReduceOptions &offsets(const Tensor &value) { offsets_ = value; return *this; }
+  SegmentReduceOptions &axis(int64_t value) { axis_ = value; return *this; }
+  SegmentReduceOptions &unsafe(bool value) { unsafe_ = value; return *this; }
+  SegmentReduceOptions &initial(const std::optional<Scalar> &value) { initial_ = value; return *this; }
+
+  Tensor lengths_;
+  Tensor indices_;
+  Tensor offsets_;
+  int64_t axis_ = 0;
+  bool unsafe_ = false;
+  std::optional<Scalar> initial_ = None;
+};
 struct SliceOptions {
   SliceOptions &start(std::optional<int64_t> value) { start_ = value; return *this; }
   SliceOptions &end(std::optional<int64_t> value) { end_ = value; return *this; }
   SliceOptions &step(int64_t value) { step_ = value; return *this; }
 
+  std::optional<int64_t> start_ = None;
+  std::optional<int64_t> end_ = None;
+  int64_t step_ = 1;
+};
+struct SliceCopyOptions {
+  SliceCopyOptions &dim(int64_t value) { dim_ = value; return *this; }
+  SliceCopyOptions &start(std::optional<int64_t> value) { start_ = value; return *this; }
+  SliceCopyOptions &end(std::optional<int64_t> value) { end_ = value; return *this; }
+  SliceCopyOptions &step(int64_t value) { step_ = value; return *this; }
+
+  int64_t dim_ = 0;
   std::optional<int64_t> start_ = None;
   std::optional<int64_t> end_ = None;
   int64_t step_ = 1;
@@ -1973,8 +2051,18 @@ struct SplitWithSizesOptions {
 
   int64_t dim_ = 0;
 };
+struct SplitWithSizesCopyOptions {
+  SplitWithSizesCopyOptions &dim(int64_t value) { dim_ = value; return *this; }
+
+  int64_t dim_ = 0;
+};
 struct SqueezeOptions {
   SqueezeOptions &dim(const Ints &value) { dim_ = value; return *this; }
+
+  Kept<int64_t> dim_;
+};
+struct SqueezeCopyOptions {
+  SqueezeCopyOptions &dim(const Ints &value) { dim_ = value; return *this; }
 
   Kept<int64_t> dim_;
 };
@@ -2123,6 +2211,11 @@ struct UnbindOptions {
 
   int64_t dim_ = 0;
 };
+struct UnbindCopyOptions {
+  UnbindCopyOptions &dim(int64_t value) { dim_ = value; return *this; }
+
+  int64_t dim_ = 0;
+};
 struct UniformOptions {
   UniformOptions &from(double value) { from_ = value; return *this; }
   UniformOptions &to(double value) { to_ = value; return *this; }
@@ -2149,6 +2242,13 @@ struct UniqueConsecutiveOptions {
   bool return_inverse_ = false;
   bool return_counts_ = false;
   std::optional<int64_t> dim_ = None;
+};
+struct UpsampleBilinear2dAaOptions {
+  UpsampleBilinear2dAaOptions &scales_h(std::optional<double> value) { scales_h_ = value; return *this; }
+  UpsampleBilinear2dAaOptions &scales_w(std::optional<double> value) { scales_w_ = value; return *this; }
+
+  std::optional<double> scales_h_ = None;
+  std::optional<double> scales_w_ = None;
 };
 struct VanderOptions {
   VanderOptions &N(std::optional<int64_t> value) { N_ = value; return *this; }
@@ -2231,6 +2331,12 @@ struct FrexpResult {
   Tuple tuple() const { return {mantissa, exponent}; }
   operator Tuple() const { return tuple(); }
 };
+struct GeqrfResult {
+  using Tuple = std::tuple<Tensor, Tensor>;
+  Tensor a, tau;
+  Tuple tuple() const { return {a, tau}; }
+  operator Tuple() const { return tuple(); }
+};
 struct GruResult {
   using Tuple = std::tuple<Tensor, Tensor>;
   Tensor output, hy;
@@ -2279,6 +2385,18 @@ struct LinalgInvExResult {
   Tuple tuple() const { return {inverse, info}; }
   operator Tuple() const { return tuple(); }
 };
+struct LinalgLdlFactorResult {
+  using Tuple = std::tuple<Tensor, Tensor>;
+  Tensor LD, pivots;
+  Tuple tuple() const { return {LD, pivots}; }
+  operator Tuple() const { return tuple(); }
+};
+struct LinalgLdlFactorExResult {
+  using Tuple = std::tuple<Tensor, Tensor, Tensor>;
+  Tensor LD, pivots, info;
+  Tuple tuple() const { return {LD, pivots, info}; }
+  operator Tuple() const { return tuple(); }
+};
 struct LinalgLstsqResult {
   using Tuple = std::tuple<Tensor, Tensor, Tensor, Tensor>;
   Tensor solution, residuals, rank, singular_values;
@@ -2301,6 +2419,12 @@ struct LinalgLuFactorExResult {
   using Tuple = std::tuple<Tensor, Tensor, Tensor>;
   Tensor LU, pivots, info;
   Tuple tuple() const { return {LU, pivots, info}; }
+  operator Tuple() const { return tuple(); }
+};
+struct LinalgPolarResult {
+  using Tuple = std::tuple<Tensor, Tensor>;
+  Tensor U, H;
+  Tuple tuple() const { return {U, H}; }
   operator Tuple() const { return tuple(); }
 };
 struct LinalgQrResult {
@@ -2677,6 +2801,13 @@ inline Tensor affine_grid(const Tensor &theta, const Ints &size, const AffineGri
 {
   return cn::affine_grid(theta, size, options.align_corners_);
 }
+/* A row-major copy. */
+inline Tensor alias_copy(const Tensor &input)
+{
+  static const cn_op *const op = detail::find_op("alias_copy");
+  const cn_value args[] = {detail::v(input)};
+  return detail::call(op, args, 1);
+}
 /* True where all elements along the dimensions are non-zero. An empty list reduces nothing. */
 inline Tensor all(const Tensor &input, const Ints &dim = {}, bool keepdim = false)
 {
@@ -2817,6 +2948,19 @@ inline Tensor as_strided(const Tensor &input, const Ints &size, const Ints &stri
 inline Tensor as_strided(const Tensor &input, const Ints &size, const Ints &stride, const AsStridedOptions &options)
 {
   return cn::as_strided(input, size, stride, options.storage_offset_);
+}
+/* as_strided, copied. */
+inline Tensor as_strided_copy(const Tensor &input, const Ints &size, const Ints &stride,
+                              std::optional<int64_t> storage_offset = None)
+{
+  static const cn_op *const op = detail::find_op("as_strided_copy");
+  const cn_value args[] = {detail::v(input), detail::list(size), detail::list(stride), detail::v(storage_offset)};
+  return detail::call(op, args, 4);
+}
+inline Tensor as_strided_copy(const Tensor &input, const Ints &size, const Ints &stride,
+                              const AsStridedCopyOptions &options)
+{
+  return cn::as_strided_copy(input, size, stride, options.storage_offset_);
 }
 /* A copy of input in which the elements that as_strided would show are src. */
 inline Tensor as_strided_scatter(const Tensor &input, const Tensor &src, const Ints &size, const Ints &stride,
@@ -3277,6 +3421,14 @@ inline std::vector<Tensor> chunk(const Tensor &input, int64_t chunks, int64_t di
 inline std::vector<Tensor> chunk(const Tensor &input, int64_t chunks, const ChunkOptions &options)
 {
   return cn::chunk(input, chunks, options.dim_);
+}
+/* Each tensor cut into num_chunks along dim, with zeros at the end where they do not fit, and the chunks of each
+ * number laid flat behind one another. */
+inline Tensor chunk_cat(const Tensors &tensors, int64_t dim, int64_t num_chunks)
+{
+  static const cn_op *const op = detail::find_op("chunk_cat");
+  const cn_value args[] = {detail::v(tensors), detail::v(dim), detail::v(num_chunks)};
+  return detail::call(op, args, 3);
 }
 /* input cut to [min, max]; either bound may be absent. */
 inline Tensor clamp(const Tensor &input, const Operand &min = {}, const Operand &max = {})
@@ -3797,6 +3949,13 @@ inline Tensor detach(const Tensor &input)
   const cn_value args[] = {detail::v(input)};
   return detail::call(op, args, 1);
 }
+/* detach, copied: gradients stop here. */
+inline Tensor detach_copy(const Tensor &input)
+{
+  static const cn_op *const op = detail::find_op("detach_copy");
+  const cn_value args[] = {detail::v(input)};
+  return detail::call(op, args, 1);
+}
 /* A matrix with the vector input on that diagonal, or a copy of that diagonal of a matrix. */
 inline Tensor diag(const Tensor &input, int64_t diagonal = 0)
 {
@@ -3838,6 +3997,17 @@ inline Tensor diagonal(const Tensor &input, int64_t offset = 0, int64_t dim1 = 0
 inline Tensor diagonal(const Tensor &input, const DiagonalOptions &options)
 {
   return cn::diagonal(input, options.offset_, options.dim1_, options.dim2_);
+}
+/* diagonal, copied. */
+inline Tensor diagonal_copy(const Tensor &input, int64_t offset = 0, int64_t dim1 = 0, int64_t dim2 = 1)
+{
+  static const cn_op *const op = detail::find_op("diagonal_copy");
+  const cn_value args[] = {detail::v(input), detail::v(offset), detail::v(dim1), detail::v(dim2)};
+  return detail::call(op, args, 4);
+}
+inline Tensor diagonal_copy(const Tensor &input, const DiagonalCopyOptions &options)
+{
+  return cn::diagonal_copy(input, options.offset_, options.dim1_, options.dim2_);
 }
 /* A copy of input whose diagonal is src. */
 inline Tensor diagonal_scatter(const Tensor &input, const Tensor &src, int64_t offset = 0, int64_t dim1 = 0,
@@ -4109,6 +4279,13 @@ inline Tensor expand_as(const Tensor &input, const Tensor &other)
 {
   static const cn_op *const op = detail::find_op("expand_as");
   const cn_value args[] = {detail::v(input), detail::v(other)};
+  return detail::call(op, args, 2);
+}
+/* expand, copied: the elements are repeated in memory. */
+inline Tensor expand_copy(const Tensor &input, const Ints &size)
+{
+  static const cn_op *const op = detail::find_op("expand_copy");
+  const cn_value args[] = {detail::v(input), detail::list(size)};
   return detail::call(op, args, 2);
 }
 /* exp(x) - 1, exact for small x. */
@@ -4392,6 +4569,16 @@ inline Tensor geometric(const Tensor &input, double p)
   const cn_value args[] = {detail::v(input), detail::v(p)};
   return detail::call(op, args, 2);
 }
+/* A QR decomposition as LAPACK keeps it: R, and below it the vectors of the reflections whose product is Q, with
+ * their factors tau. See linalg_householder_product and ormqr. Has no gradient. */
+inline GeqrfResult geqrf(const Tensor &input)
+{
+  static const cn_op *const op = detail::find_op("geqrf");
+  const cn_value args[] = {detail::v(input)};
+  cn_tensor *out[2];
+  detail::call_all(out, 2, op, args, 1);
+  return {Tensor::own(out[0]), Tensor::own(out[1])};
+}
 /* The first half along dim times sigmoid of the second. */
 inline Tensor glu(const Tensor &input, int64_t dim = -1)
 {
@@ -4441,6 +4628,33 @@ inline Tensor grid_sample(const Tensor &input, const Tensor &grid, Text mode = "
 inline Tensor grid_sample(const Tensor &input, const Tensor &grid, const GridSampleOptions &options)
 {
   return cn::grid_sample(input, grid, options.mode_, options.padding_mode_, options.align_corners_);
+}
+/* grid_sample with its modes as numbers: bilinear, nearest, bicubic; zeros, border, reflection. */
+inline Tensor grid_sampler(const Tensor &input, const Tensor &grid, int64_t interpolation_mode,
+                           int64_t padding_mode, bool align_corners)
+{
+  static const cn_op *const op = detail::find_op("grid_sampler");
+  const cn_value args[] = {detail::v(input), detail::v(grid), detail::v(interpolation_mode),
+                           detail::v(padding_mode), detail::v(align_corners)};
+  return detail::call(op, args, 5);
+}
+/* grid_sampler of images. */
+inline Tensor grid_sampler_2d(const Tensor &input, const Tensor &grid, int64_t interpolation_mode,
+                              int64_t padding_mode, bool align_corners)
+{
+  static const cn_op *const op = detail::find_op("grid_sampler_2d");
+  const cn_value args[] = {detail::v(input), detail::v(grid), detail::v(interpolation_mode),
+                           detail::v(padding_mode), detail::v(align_corners)};
+  return detail::call(op, args, 5);
+}
+/* grid_sampler of volumes. */
+inline Tensor grid_sampler_3d(const Tensor &input, const Tensor &grid, int64_t interpolation_mode,
+                              int64_t padding_mode, bool align_corners)
+{
+  static const cn_op *const op = detail::find_op("grid_sampler_3d");
+  const cn_value args[] = {detail::v(input), detail::v(grid), detail::v(interpolation_mode),
+                           detail::v(padding_mode), detail::v(align_corners)};
+  return detail::call(op, args, 5);
 }
 /* Channels in num_groups groups, each normalised with its own mean and variance per sample, then * weight + bias
  * per channel. */
@@ -4589,6 +4803,18 @@ inline Tensor hardtanh(const Tensor &input, double min_val = -1, double max_val 
 inline Tensor hardtanh(const Tensor &input, const HardtanhOptions &options)
 {
   return cn::hardtanh(input, options.min_val_, options.max_val_);
+}
+/* The exclusive or of all elements' bits, or along dimensions, as uint64: those of floats as float64, of others
+ * as int64. */
+inline Tensor hash_tensor(const Tensor &input, const Ints &dim = {}, bool keepdim = false, int64_t mode = 0)
+{
+  static const cn_op *const op = detail::find_op("hash_tensor");
+  const cn_value args[] = {detail::v(input), detail::v(dim), detail::v(keepdim), detail::v(mode)};
+  return detail::call(op, args, 4);
+}
+inline Tensor hash_tensor(const Tensor &input, const HashTensorOptions &options)
+{
+  return cn::hash_tensor(input, options.dim_, options.keepdim_, options.mode_);
 }
 /* 0 where input is negative or NaN, values where it is 0, else 1; both of one type. */
 inline Tensor heaviside(const Tensor &input, const Tensor &values)
@@ -5527,6 +5753,18 @@ inline MaxPool2dWithIndicesResult max_pool2d_with_indices(const Tensor &input, c
   return cn::max_pool2d_with_indices(input, kernel_size, options.stride_, options.padding_, options.dilation_,
                                    options.ceil_mode_);
 }
+/* The gradient of max_pool2d_with_indices: grad_output added up at the indices. The lists are two numbers each,
+ * or one for both; of stride none stands for kernel_size. */
+inline Tensor max_pool2d_with_indices_backward(const Tensor &grad_output, const Tensor &input,
+                                               const Ints &kernel_size, const Ints &stride, const Ints &padding,
+                                               const Ints &dilation, bool ceil_mode, const Tensor &indices)
+{
+  static const cn_op *const op = detail::find_op("max_pool2d_with_indices_backward");
+  const cn_value args[] = {detail::v(grad_output), detail::v(input), detail::list(kernel_size),
+                           detail::list(stride), detail::list(padding), detail::list(dilation),
+                           detail::v(ceil_mode), detail::v(indices)};
+  return detail::call(op, args, 8);
+}
 /* The largest element of each window of a volume (N, C, D, H, W) or (C, D, H, W). See max_pool2d. */
 inline Tensor max_pool3d(const Tensor &input, const Dims<3> &kernel_size, const Dims<3> &stride = {},
                          const Dims<3> &padding = {}, const Dims<3> &dilation = {}, bool ceil_mode = false)
@@ -5942,6 +6180,13 @@ inline Tensor narrow(const Tensor &input, int64_t dim, int64_t start, int64_t le
   const cn_value args[] = {detail::v(input), detail::v(dim), detail::v(start), detail::v(length)};
   return detail::call(op, args, 4);
 }
+/* narrow, copied. */
+inline Tensor narrow_copy(const Tensor &input, int64_t dim, int64_t start, int64_t length)
+{
+  static const cn_op *const op = detail::find_op("narrow_copy");
+  const cn_value args[] = {detail::v(input), detail::v(dim), detail::v(start), detail::v(length)};
+  return detail::call(op, args, 4);
+}
 /* batch_norm with the statistics it used and, in training, the batch's unbiased variance. Changes nothing in
  * place. Gradients flow through output only. */
 inline NativeBatchNormResult native_batch_norm(const Tensor &input, const Tensor &weight, const Tensor &bias,
@@ -5963,6 +6208,13 @@ inline NativeDropoutResult native_dropout(const Tensor &input, double p)
   cn_tensor *out[2];
   detail::call_all(out, 2, op, args, 2);
   return {Tensor::own(out[0]), Tensor::own(out[1])};
+}
+/* The gradient of a dropout that kept elements by mask and multiplied them by scale. */
+inline Tensor native_dropout_backward(const Tensor &grad_output, const Tensor &mask, double scale)
+{
+  static const cn_op *const op = detail::find_op("native_dropout_backward");
+  const cn_value args[] = {detail::v(grad_output), detail::v(mask), detail::v(scale)};
+  return detail::call(op, args, 3);
 }
 /* layer_norm with its statistics (float32 for smaller types). Gradients flow through output only. */
 inline NativeLayerNormResult native_layer_norm(const Tensor &input, const Ints &normalized_shape,
@@ -6089,6 +6341,20 @@ inline Tensor ones_like(const Tensor &input, const TensorOptions &options = {})
   const cn_value args[] = {detail::v(input), detail::v(options.dtype()), detail::v(options.device())};
   return detail::finish(detail::call(op, args, 3), options);
 }
+/* Q other, or other Q without left, where Q is the product of the reflections in input (*, m, n) and tau, all of
+ * it, (*, m, m); transpose: Q^T. */
+inline Tensor ormqr(const Tensor &input, const Tensor &tau, const Tensor &other, bool left = true,
+                    bool transpose = false)
+{
+  static const cn_op *const op = detail::find_op("ormqr");
+  const cn_value args[] = {detail::v(input), detail::v(tau), detail::v(other), detail::v(left),
+                           detail::v(transpose)};
+  return detail::call(op, args, 5);
+}
+inline Tensor ormqr(const Tensor &input, const Tensor &tau, const Tensor &other, const OrmqrOptions &options)
+{
+  return cn::ormqr(input, tau, other, options.left_, options.transpose_);
+}
 /* All products of two vectors: (m) and (n) give (m, n). */
 inline Tensor outer(const Tensor &input, const Tensor &vec2)
 {
@@ -6133,6 +6399,13 @@ inline Tensor pdist(const Tensor &input, const PdistOptions &options) { return c
 inline Tensor permute(const Tensor &input, const Ints &dims)
 {
   static const cn_op *const op = detail::find_op("permute");
+  const cn_value args[] = {detail::v(input), detail::list(dims)};
+  return detail::call(op, args, 2);
+}
+/* permute, copied. */
+inline Tensor permute_copy(const Tensor &input, const Ints &dims)
+{
+  static const cn_op *const op = detail::find_op("permute_copy");
   const cn_value args[] = {detail::v(input), detail::list(dims)};
   return detail::call(op, args, 2);
 }
@@ -6596,6 +6869,17 @@ inline Tensor rsub(const Tensor &input, const Operand &other, const RsubOptions 
 {
   return cn::rsub(input, other, options.alpha_);
 }
+/* softmax, but zeros where a row is -inf all through. */
+inline Tensor safe_softmax(const Tensor &input, int64_t dim, DType dtype = CN_DTYPE_NONE)
+{
+  static const cn_op *const op = detail::find_op("safe_softmax");
+  const cn_value args[] = {detail::v(input), detail::v(dim), detail::v(dtype)};
+  return detail::call(op, args, 3);
+}
+inline Tensor safe_softmax(const Tensor &input, int64_t dim, const SafeSoftmaxOptions &options)
+{
+  return cn::safe_softmax(input, dim, options.dtype_);
+}
 /* softmax(scale * query key^T + attn_mask) value for (..., H, L, E), (..., H, S, E) and (..., H, S, Ev). A bool
  * mask says True where a key takes part; is_causal lets a query see keys up to its own position; scale is 1 /
  * sqrt(E) unless given. With enable_gqa key and value may have fewer heads, each serving a group. dropout_p
@@ -6714,10 +6998,40 @@ inline Tensor searchsorted(const Tensor &sorted_sequence, const Operand &input, 
 {
   return cn::searchsorted(sorted_sequence, input, options.out_int32_, options.right_, options.side_, options.sorter_);
 }
+/* Runs of elements along axis reduced to one each by 'sum', 'mean', 'prod', 'max' or 'min', together with
+ * initial. Of which lengths they are, or at which offsets they begin and the last ends, is (..., n), where ...
+ * are data's sizes in front of axis. unsafe: lengths are not checked, and what lies behind them is left out. */
+inline Tensor segment_reduce(const Tensor &data, Text reduce, const Tensor &lengths = {},
+                             const Tensor &indices = {}, const Tensor &offsets = {}, int64_t axis = 0,
+                             bool unsafe = false, const std::optional<Scalar> &initial = None)
+{
+  static const cn_op *const op = detail::find_op("segment_reduce");
+  const cn_value args[] = {detail::v(data), detail::v(reduce), detail::v(lengths), detail::v(indices),
+                           detail::v(offsets), detail::v(axis), detail::v(unsafe), detail::v(initial)};
+  return detail::call(op, args, 8);
+}
+inline Tensor segment_reduce(const Tensor &data, Text reduce, const SegmentReduceOptions &options)
+{
+  return cn::segment_reduce(data, reduce, options.lengths_, options.indices_, options.offsets_, options.axis_,
+                          options.unsafe_, options.initial_);
+}
+inline Tensor segment_reduce(const Tensor &data, Text reduce, const Tensor &lengths, const Tensor &indices,
+                             const Tensor &offsets, const SegmentReduceOptions &options)
+{
+  return cn::segment_reduce(data, reduce, lengths, indices, offsets, options.axis_, options.unsafe_,
+                          options.initial_);
+}
 /* One index of a dimension, which goes away. Negative indices count from the end. */
 inline Tensor select(const Tensor &input, int64_t dim, int64_t index)
 {
   static const cn_op *const op = detail::find_op("select");
+  const cn_value args[] = {detail::v(input), detail::v(dim), detail::v(index)};
+  return detail::call(op, args, 3);
+}
+/* select, copied. */
+inline Tensor select_copy(const Tensor &input, int64_t dim, int64_t index)
+{
+  static const cn_op *const op = detail::find_op("select_copy");
   const cn_value args[] = {detail::v(input), detail::v(dim), detail::v(index)};
   return detail::call(op, args, 3);
 }
@@ -6741,6 +7055,14 @@ inline Tensor sgn(const Tensor &input)
   static const cn_op *const op = detail::find_op("sgn");
   const cn_value args[] = {detail::v(input)};
   return detail::call(op, args, 1);
+}
+/* The input, split over the devices of the mesh that it is on: "data, *, model" names for each dim the axes
+ * (with + between several) that split it, * for none. On a device that is no mesh, a copy. */
+inline Tensor shard(const Tensor &input, Text partition)
+{
+  static const cn_op *const op = detail::find_op("shard");
+  const cn_value args[] = {detail::v(input), detail::v(partition)};
+  return detail::call(op, args, 2);
 }
 /* 1 / (1 + exp(-x)). */
 inline Tensor sigmoid(const Tensor &input)
@@ -6803,6 +7125,18 @@ inline Tensor slice(const Tensor &input, int64_t dim, const SliceOptions &option
 {
   return cn::slice(input, dim, options.start_, options.end_, options.step_);
 }
+/* slice, copied. */
+inline Tensor slice_copy(const Tensor &input, int64_t dim = 0, std::optional<int64_t> start = None,
+                         std::optional<int64_t> end = None, int64_t step = 1)
+{
+  static const cn_op *const op = detail::find_op("slice_copy");
+  const cn_value args[] = {detail::v(input), detail::v(dim), detail::v(start), detail::v(end), detail::v(step)};
+  return detail::call(op, args, 5);
+}
+inline Tensor slice_copy(const Tensor &input, const SliceCopyOptions &options)
+{
+  return cn::slice_copy(input, options.dim_, options.start_, options.end_, options.step_);
+}
 /* A copy of input whose slice along dimension dim is src. */
 inline Tensor slice_scatter(const Tensor &input, const Tensor &src, int64_t dim = 0,
                             std::optional<int64_t> start = None, std::optional<int64_t> end = None,
@@ -6858,6 +7192,13 @@ inline Tensor softmax(const Tensor &input, int64_t dim, DType dtype = CN_DTYPE_N
 inline Tensor softmax(const Tensor &input, int64_t dim, const SoftmaxOptions &options)
 {
   return cn::softmax(input, dim, options.dtype_);
+}
+/* The gradient of softmax from its result, in the type of softmax's input. */
+inline Tensor softmax_backward_data(const Tensor &grad_output, const Tensor &output, int64_t dim, DType input_dtype)
+{
+  static const cn_op *const op = detail::find_op("softmax_backward_data");
+  const cn_value args[] = {detail::v(grad_output), detail::v(output), detail::v(dim), detail::v(input_dtype)};
+  return detail::call(op, args, 4);
 }
 /* softmax of -x. */
 inline Tensor softmin(const Tensor &input, int64_t dim, DType dtype = CN_DTYPE_NONE)
@@ -6936,6 +7277,18 @@ inline std::vector<Tensor> split_with_sizes(const Tensor &input, const Ints &spl
 {
   return cn::split_with_sizes(input, split_sizes, options.dim_);
 }
+/* split_with_sizes, each piece copied. */
+inline std::vector<Tensor> split_with_sizes_copy(const Tensor &input, const Ints &split_sizes, int64_t dim = 0)
+{
+  static const cn_op *const op = detail::find_op("split_with_sizes_copy");
+  const cn_value args[] = {detail::v(input), detail::list(split_sizes), detail::v(dim)};
+  return detail::call_list(op, args, 3);
+}
+inline std::vector<Tensor> split_with_sizes_copy(const Tensor &input, const Ints &split_sizes,
+                                                 const SplitWithSizesCopyOptions &options)
+{
+  return cn::split_with_sizes_copy(input, split_sizes, options.dim_);
+}
 /* Square root. */
 inline Tensor sqrt(const Tensor &input)
 {
@@ -6960,6 +7313,17 @@ inline Tensor squeeze(const Tensor &input, const Ints &dim = {})
 inline Tensor squeeze(const Tensor &input, const SqueezeOptions &options)
 {
   return cn::squeeze(input, options.dim_);
+}
+/* squeeze, copied. */
+inline Tensor squeeze_copy(const Tensor &input, const Ints &dim = {})
+{
+  static const cn_op *const op = detail::find_op("squeeze_copy");
+  const cn_value args[] = {detail::v(input), detail::v(dim)};
+  return detail::call(op, args, 2);
+}
+inline Tensor squeeze_copy(const Tensor &input, const SqueezeCopyOptions &options)
+{
+  return cn::squeeze_copy(input, options.dim_);
 }
 /* Tensors of one shape along a new dimension before dim. */
 inline Tensor stack(const Tensors &tensors, int64_t dim = 0)
@@ -7056,6 +7420,13 @@ inline SvdResult svd(const Tensor &input, const SvdOptions &options)
 inline Tensor t(const Tensor &input)
 {
   static const cn_op *const op = detail::find_op("t");
+  const cn_value args[] = {detail::v(input)};
+  return detail::call(op, args, 1);
+}
+/* t, copied. */
+inline Tensor t_copy(const Tensor &input)
+{
+  static const cn_op *const op = detail::find_op("t_copy");
   const cn_value args[] = {detail::v(input)};
   return detail::call(op, args, 1);
 }
@@ -7167,6 +7538,13 @@ inline TopkResult topk(const Tensor &input, int64_t k, const TopkOptions &option
 inline Tensor transpose(const Tensor &input, int64_t dim0, int64_t dim1)
 {
   static const cn_op *const op = detail::find_op("transpose");
+  const cn_value args[] = {detail::v(input), detail::v(dim0), detail::v(dim1)};
+  return detail::call(op, args, 3);
+}
+/* transpose, copied. */
+inline Tensor transpose_copy(const Tensor &input, int64_t dim0, int64_t dim1)
+{
+  static const cn_op *const op = detail::find_op("transpose_copy");
   const cn_value args[] = {detail::v(input), detail::v(dim0), detail::v(dim1)};
   return detail::call(op, args, 3);
 }
@@ -7292,6 +7670,17 @@ inline std::vector<Tensor> unbind(const Tensor &input, const UnbindOptions &opti
 {
   return cn::unbind(input, options.dim_);
 }
+/* unbind, each tensor copied. */
+inline std::vector<Tensor> unbind_copy(const Tensor &input, int64_t dim = 0)
+{
+  static const cn_op *const op = detail::find_op("unbind_copy");
+  const cn_value args[] = {detail::v(input), detail::v(dim)};
+  return detail::call_list(op, args, 2);
+}
+inline std::vector<Tensor> unbind_copy(const Tensor &input, const UnbindCopyOptions &options)
+{
+  return cn::unbind_copy(input, options.dim_);
+}
 /* Dimension dim split into several of these sizes; one may be -1. */
 inline Tensor unflatten(const Tensor &input, int64_t dim, const Ints &sizes)
 {
@@ -7303,6 +7692,13 @@ inline Tensor unflatten(const Tensor &input, int64_t dim, const Ints &sizes)
 inline Tensor unfold(const Tensor &input, int64_t dimension, int64_t size, int64_t step)
 {
   static const cn_op *const op = detail::find_op("unfold");
+  const cn_value args[] = {detail::v(input), detail::v(dimension), detail::v(size), detail::v(step)};
+  return detail::call(op, args, 4);
+}
+/* unfold, copied: windows that overlap are repeated in memory. */
+inline Tensor unfold_copy(const Tensor &input, int64_t dimension, int64_t size, int64_t step)
+{
+  static const cn_op *const op = detail::find_op("unfold_copy");
   const cn_value args[] = {detail::v(input), detail::v(dimension), detail::v(size), detail::v(step)};
   return detail::call(op, args, 4);
 }
@@ -7356,12 +7752,49 @@ inline std::vector<Tensor> unravel_index(const Tensor &indices, const Ints &shap
   const cn_value args[] = {detail::v(indices), detail::list(shape)};
   return detail::call_list(op, args, 2);
 }
+/* input at the indices where mask is true, fill elsewhere: there the indices are not looked at. */
+inline Tensor unsafe_masked_index(const Tensor &input, const Tensor &mask, const Tensors &indices,
+                                  const Scalar &fill)
+{
+  static const cn_op *const op = detail::find_op("unsafe_masked_index");
+  const cn_value args[] = {detail::v(input), detail::v(mask), detail::v(indices), detail::v(fill)};
+  return detail::call(op, args, 4);
+}
+/* input with values added at the indices where mask is true. */
+inline Tensor unsafe_masked_index_put_accumulate(const Tensor &input, const Tensor &mask, const Tensors &indices,
+                                                 const Tensor &values)
+{
+  static const cn_op *const op = detail::find_op("unsafe_masked_index_put_accumulate");
+  const cn_value args[] = {detail::v(input), detail::v(mask), detail::v(indices), detail::v(values)};
+  return detail::call(op, args, 4);
+}
 /* With a new dimension of size 1 before dim. */
 inline Tensor unsqueeze(const Tensor &input, int64_t dim)
 {
   static const cn_op *const op = detail::find_op("unsqueeze");
   const cn_value args[] = {detail::v(input), detail::v(dim)};
   return detail::call(op, args, 2);
+}
+/* unsqueeze, copied. */
+inline Tensor unsqueeze_copy(const Tensor &input, int64_t dim)
+{
+  static const cn_op *const op = detail::find_op("unsqueeze_copy");
+  const cn_value args[] = {detail::v(input), detail::v(dim)};
+  return detail::call(op, args, 2);
+}
+/* interpolate of images, bilinear with antialias. A scale maps positions in place of the ratio of sizes. */
+inline Tensor upsample_bilinear2d_aa(const Tensor &input, const Dims<2> &output_size, bool align_corners,
+                                     std::optional<double> scales_h = None, std::optional<double> scales_w = None)
+{
+  static const cn_op *const op = detail::find_op("upsample_bilinear2d_aa");
+  const cn_value args[] = {detail::v(input), detail::v(output_size), detail::v(align_corners), detail::v(scales_h),
+                           detail::v(scales_w)};
+  return detail::call(op, args, 5);
+}
+inline Tensor upsample_bilinear2d_aa(const Tensor &input, const Dims<2> &output_size, bool align_corners,
+                                     const UpsampleBilinear2dAaOptions &options)
+{
+  return cn::upsample_bilinear2d_aa(input, output_size, align_corners, options.scales_h_, options.scales_w_);
 }
 /* The powers 0 to N - 1 (N: the length of x) of a vector's elements, a row each, highest first unless
  * increasing. */
@@ -7427,6 +7860,13 @@ inline Tensor view_as_real(const Tensor &input)
   static const cn_op *const op = detail::find_op("view_as_real");
   const cn_value args[] = {detail::v(input)};
   return detail::call(op, args, 1);
+}
+/* view, copied. An error, as there, where the layout does not allow the shape. */
+inline Tensor view_copy(const Tensor &input, const Ints &size)
+{
+  static const cn_op *const op = detail::find_op("view_copy");
+  const cn_value args[] = {detail::v(input), detail::list(size)};
+  return detail::call(op, args, 2);
 }
 /* The same memory read as another type. Elements of another size make the last dimension, which must be dense,
  * longer or shorter. No gradient flows. */
@@ -7847,6 +8287,14 @@ inline Tensor eigvalsh(const Tensor &A, const LinalgEigvalshOptions &options)
 {
   return cn::linalg::eigvalsh(A, options.UPLO_);
 }
+/* The first n columns of the product of reflections I - tau v v^T: v are the columns of input (*, m, n) below
+ * the diagonal, with 1 on it; tau is (*, k), k <= n <= m. */
+inline Tensor householder_product(const Tensor &input, const Tensor &tau)
+{
+  static const cn_op *const op = detail::find_op("linalg_householder_product");
+  const cn_value args[] = {detail::v(input), detail::v(tau)};
+  return detail::call(op, args, 2);
+}
 /* Inverse of a square matrix or a batch of them. A singular one is an error. */
 inline Tensor inv(const Tensor &A)
 {
@@ -7867,6 +8315,46 @@ inline LinalgInvExResult inv_ex(const Tensor &A, bool check_errors = false)
 inline LinalgInvExResult inv_ex(const Tensor &A, const LinalgInvExOptions &options)
 {
   return cn::linalg::inv_ex(A, options.check_errors_);
+}
+/* linalg_ldl_factor_ex with an error for a singular matrix. */
+inline LinalgLdlFactorResult ldl_factor(const Tensor &A, bool hermitian = false)
+{
+  static const cn_op *const op = detail::find_op("linalg_ldl_factor");
+  const cn_value args[] = {detail::v(A), detail::v(hermitian)};
+  cn_tensor *out[2];
+  detail::call_all(out, 2, op, args, 2);
+  return {Tensor::own(out[0]), Tensor::own(out[1])};
+}
+inline LinalgLdlFactorResult ldl_factor(const Tensor &A, const LinalgLdlFactorOptions &options)
+{
+  return cn::linalg::ldl_factor(A, options.hermitian_);
+}
+/* A symmetric matrix as P L D L^T P^T by Bunch and Kaufman's pivots: D, of blocks of 1 or 2, on the diagonal of
+ * LD, L below it, zeros above. pivots: the row that each changed places with, from 1, twice and negative for a
+ * block of 2. info: the place of the first zero in D, else 0. hermitian means nothing for real matrices. */
+inline LinalgLdlFactorExResult ldl_factor_ex(const Tensor &A, bool hermitian = false, bool check_errors = false)
+{
+  static const cn_op *const op = detail::find_op("linalg_ldl_factor_ex");
+  const cn_value args[] = {detail::v(A), detail::v(hermitian), detail::v(check_errors)};
+  cn_tensor *out[3];
+  detail::call_all(out, 3, op, args, 3);
+  return {Tensor::own(out[0]), Tensor::own(out[1]), Tensor::own(out[2])};
+}
+inline LinalgLdlFactorExResult ldl_factor_ex(const Tensor &A, const LinalgLdlFactorExOptions &options)
+{
+  return cn::linalg::ldl_factor_ex(A, options.hermitian_, options.check_errors_);
+}
+/* X of A X = B, with A as linalg_ldl_factor gives it. Batches broadcast. */
+inline Tensor ldl_solve(const Tensor &LD, const Tensor &pivots, const Tensor &B, bool hermitian = false)
+{
+  static const cn_op *const op = detail::find_op("linalg_ldl_solve");
+  const cn_value args[] = {detail::v(LD), detail::v(pivots), detail::v(B), detail::v(hermitian)};
+  return detail::call(op, args, 4);
+}
+inline Tensor ldl_solve(const Tensor &LD, const Tensor &pivots, const Tensor &B,
+                        const LinalgLdlSolveOptions &options)
+{
+  return cn::linalg::ldl_solve(LD, pivots, B, options.hermitian_);
 }
 /* X of smallest |A X - B|, and of these the smallest. Singular values up to rcond times the largest count as 0.
  * As in PyTorch the driver ('gelsy', 'gels', 'gelsd', 'gelss') says which of the other results are not empty. */
@@ -7999,6 +8487,14 @@ inline Tensor matrix_rank_tol(const Tensor &A, const Operand &tol, const LinalgM
 {
   return cn::linalg::matrix_rank_tol(A, tol, options.hermitian_);
 }
+/* The symmetric X with X X = A, of a symmetric matrix without negative eigenvalues, or a batch; those that are
+ * negative count as 0. */
+inline Tensor matrix_sqrth(const Tensor &A)
+{
+  static const cn_op *const op = detail::find_op("linalg_matrix_sqrth");
+  const cn_value args[] = {detail::v(A)};
+  return detail::call(op, args, 1);
+}
 /* Product of a chain of matrices in the cheapest order; the first and last may be vectors. */
 inline Tensor multi_dot(const Tensors &tensors)
 {
@@ -8052,6 +8548,16 @@ inline Tensor pinv_rcond(const Tensor &A, const Operand &rcond, bool hermitian =
 inline Tensor pinv_rcond(const Tensor &A, const Operand &rcond, const LinalgPinvRcondOptions &options)
 {
   return cn::linalg::pinv_rcond(A, rcond, options.hermitian_);
+}
+/* A = U H of matrices (*, m, n), m >= n: orthonormal columns and a symmetric matrix without negative
+ * eigenvalues. */
+inline LinalgPolarResult polar(const Tensor &A)
+{
+  static const cn_op *const op = detail::find_op("linalg_polar");
+  const cn_value args[] = {detail::v(A)};
+  cn_tensor *out[2];
+  detail::call_all(out, 2, op, args, 1);
+  return {Tensor::own(out[0]), Tensor::own(out[1])};
 }
 /* A = Q R, with orthonormal columns and an upper triangle. Q is (m, min(m, n)), or (m, m) with mode 'complete';
  * mode 'r' gives R alone, and Q empty. */
@@ -8196,6 +8702,70 @@ inline Tensor vector_norm(const Tensor &input, const LinalgVectorNormOptions &op
 }
 }  // namespace linalg
 namespace special {
+/* Airy's function Ai; NaN at infinity. It has no gradient. */
+inline Tensor airy_ai(const Tensor &x)
+{
+  static const cn_op *const op = detail::find_op("special_airy_ai");
+  const cn_value args[] = {detail::v(x)};
+  return detail::call(op, args, 1);
+}
+/* Bessel function of the first kind, order 0. */
+inline Tensor bessel_j0(const Tensor &input)
+{
+  static const cn_op *const op = detail::find_op("special_bessel_j0");
+  const cn_value args[] = {detail::v(input)};
+  return detail::call(op, args, 1);
+}
+/* Bessel function of the first kind, order 1. */
+inline Tensor bessel_j1(const Tensor &input)
+{
+  static const cn_op *const op = detail::find_op("special_bessel_j1");
+  const cn_value args[] = {detail::v(input)};
+  return detail::call(op, args, 1);
+}
+/* Bessel function of the second kind, order 0; -inf at 0, NaN below. */
+inline Tensor bessel_y0(const Tensor &input)
+{
+  static const cn_op *const op = detail::find_op("special_bessel_y0");
+  const cn_value args[] = {detail::v(input)};
+  return detail::call(op, args, 1);
+}
+/* Bessel function of the second kind, order 1; -inf at 0, NaN below. */
+inline Tensor bessel_y1(const Tensor &input)
+{
+  static const cn_op *const op = detail::find_op("special_bessel_y1");
+  const cn_value args[] = {detail::v(input)};
+  return detail::call(op, args, 1);
+}
+/* Chebyshev's polynomial of the first kind and degree n, cos(n acos(x)). Degrees are cut to integers; those
+ * below 0 give 0. */
+inline Tensor chebyshev_polynomial_t(const Operand &x, const Operand &n)
+{
+  static const cn_op *const op = detail::find_op("special_chebyshev_polynomial_t");
+  const cn_value args[] = {detail::v(x), detail::v(n)};
+  return detail::call(op, args, 2);
+}
+/* Chebyshev's polynomial of the second kind, which begins with 1, 2 x. */
+inline Tensor chebyshev_polynomial_u(const Operand &x, const Operand &n)
+{
+  static const cn_op *const op = detail::find_op("special_chebyshev_polynomial_u");
+  const cn_value args[] = {detail::v(x), detail::v(n)};
+  return detail::call(op, args, 2);
+}
+/* Chebyshev's polynomial of the third kind, which begins with 1, 2 x - 1. */
+inline Tensor chebyshev_polynomial_v(const Operand &x, const Operand &n)
+{
+  static const cn_op *const op = detail::find_op("special_chebyshev_polynomial_v");
+  const cn_value args[] = {detail::v(x), detail::v(n)};
+  return detail::call(op, args, 2);
+}
+/* Chebyshev's polynomial of the fourth kind, which begins with 1, 2 x + 1. */
+inline Tensor chebyshev_polynomial_w(const Operand &x, const Operand &n)
+{
+  static const cn_op *const op = detail::find_op("special_chebyshev_polynomial_w");
+  const cn_value args[] = {detail::v(x), detail::v(n)};
+  return detail::call(op, args, 2);
+}
 /* -x log(x); 0 at 0, -infinity below. */
 inline Tensor entr(const Tensor &input)
 {
@@ -8209,6 +8779,20 @@ inline Tensor erfcx(const Tensor &input)
   static const cn_op *const op = detail::find_op("special_erfcx");
   const cn_value args[] = {detail::v(input)};
   return detail::call(op, args, 1);
+}
+/* Hermite's polynomial, orthogonal by the weight exp(-x^2). */
+inline Tensor hermite_polynomial_h(const Operand &x, const Operand &n)
+{
+  static const cn_op *const op = detail::find_op("special_hermite_polynomial_h");
+  const cn_value args[] = {detail::v(x), detail::v(n)};
+  return detail::call(op, args, 2);
+}
+/* Hermite's polynomial, orthogonal by the weight exp(-x^2 / 2). */
+inline Tensor hermite_polynomial_he(const Operand &x, const Operand &n)
+{
+  static const cn_op *const op = detail::find_op("special_hermite_polynomial_he");
+  const cn_value args[] = {detail::v(x), detail::v(n)};
+  return detail::call(op, args, 2);
 }
 /* exp(-|x|) i0(x). */
 inline Tensor i0e(const Tensor &input)
@@ -8231,10 +8815,38 @@ inline Tensor i1e(const Tensor &input)
   const cn_value args[] = {detail::v(input)};
   return detail::call(op, args, 1);
 }
+/* Laguerre's polynomial, orthogonal by the weight exp(-x). */
+inline Tensor laguerre_polynomial_l(const Operand &x, const Operand &n)
+{
+  static const cn_op *const op = detail::find_op("special_laguerre_polynomial_l");
+  const cn_value args[] = {detail::v(x), detail::v(n)};
+  return detail::call(op, args, 2);
+}
+/* Legendre's polynomial, orthogonal on -1 to 1. */
+inline Tensor legendre_polynomial_p(const Operand &x, const Operand &n)
+{
+  static const cn_op *const op = detail::find_op("special_legendre_polynomial_p");
+  const cn_value args[] = {detail::v(x), detail::v(n)};
+  return detail::call(op, args, 2);
+}
 /* Logarithm of the standard normal distribution function, exact far to the left too. */
 inline Tensor log_ndtr(const Tensor &input)
 {
   static const cn_op *const op = detail::find_op("special_log_ndtr");
+  const cn_value args[] = {detail::v(input)};
+  return detail::call(op, args, 1);
+}
+/* Modified Bessel function of the second kind, order 0; inf at 0, NaN below. */
+inline Tensor modified_bessel_k0(const Tensor &input)
+{
+  static const cn_op *const op = detail::find_op("special_modified_bessel_k0");
+  const cn_value args[] = {detail::v(input)};
+  return detail::call(op, args, 1);
+}
+/* Modified Bessel function of the second kind, order 1; inf at 0, NaN below. */
+inline Tensor modified_bessel_k1(const Tensor &input)
+{
+  static const cn_op *const op = detail::find_op("special_modified_bessel_k1");
   const cn_value args[] = {detail::v(input)};
   return detail::call(op, args, 1);
 }
@@ -8250,6 +8862,55 @@ inline Tensor ndtri(const Tensor &input)
 {
   static const cn_op *const op = detail::find_op("special_ndtri");
   const cn_value args[] = {detail::v(input)};
+  return detail::call(op, args, 1);
+}
+/* exp(x) modified_bessel_k0(x). */
+inline Tensor scaled_modified_bessel_k0(const Tensor &x)
+{
+  static const cn_op *const op = detail::find_op("special_scaled_modified_bessel_k0");
+  const cn_value args[] = {detail::v(x)};
+  return detail::call(op, args, 1);
+}
+/* exp(x) modified_bessel_k1(x). */
+inline Tensor scaled_modified_bessel_k1(const Tensor &x)
+{
+  static const cn_op *const op = detail::find_op("special_scaled_modified_bessel_k1");
+  const cn_value args[] = {detail::v(x)};
+  return detail::call(op, args, 1);
+}
+/* chebyshev_polynomial_t at 2 x - 1. */
+inline Tensor shifted_chebyshev_polynomial_t(const Operand &x, const Operand &n)
+{
+  static const cn_op *const op = detail::find_op("special_shifted_chebyshev_polynomial_t");
+  const cn_value args[] = {detail::v(x), detail::v(n)};
+  return detail::call(op, args, 2);
+}
+/* chebyshev_polynomial_u at 2 x - 1. */
+inline Tensor shifted_chebyshev_polynomial_u(const Operand &x, const Operand &n)
+{
+  static const cn_op *const op = detail::find_op("special_shifted_chebyshev_polynomial_u");
+  const cn_value args[] = {detail::v(x), detail::v(n)};
+  return detail::call(op, args, 2);
+}
+/* chebyshev_polynomial_v at 2 x - 1. */
+inline Tensor shifted_chebyshev_polynomial_v(const Operand &x, const Operand &n)
+{
+  static const cn_op *const op = detail::find_op("special_shifted_chebyshev_polynomial_v");
+  const cn_value args[] = {detail::v(x), detail::v(n)};
+  return detail::call(op, args, 2);
+}
+/* chebyshev_polynomial_w at 2 x - 1. */
+inline Tensor shifted_chebyshev_polynomial_w(const Operand &x, const Operand &n)
+{
+  static const cn_op *const op = detail::find_op("special_shifted_chebyshev_polynomial_w");
+  const cn_value args[] = {detail::v(x), detail::v(n)};
+  return detail::call(op, args, 2);
+}
+/* sin(x) / x: 1 at 0, 0 at infinity. */
+inline Tensor spherical_bessel_j0(const Tensor &x)
+{
+  static const cn_op *const op = detail::find_op("special_spherical_bessel_j0");
+  const cn_value args[] = {detail::v(x)};
   return detail::call(op, args, 1);
 }
 /* input * log(1 + other); 0 where input is 0, NaN where other is. */
@@ -8269,17 +8930,40 @@ inline Tensor zeta(const Operand &input, const Operand &other)
 }  // namespace special
 
 /* ---- other names ---- */
+inline Tensor _chunk_cat(const Tensors &tensors, int64_t dim, int64_t num_chunks)
+{
+  return cn::chunk_cat(tensors, dim, num_chunks);
+}
 inline Tensor _grouped_mm(const Tensor &mat_a, const Tensor &mat_b, const Tensor &offs = {},
                           const Tensor &bias = {}, DType out_dtype = CN_DTYPE_NONE)
 {
   return cn::grouped_mm(mat_a, mat_b, offs, bias, out_dtype);
 }
 inline Tensor _int_mm(const Tensor &input, const Tensor &mat2) { return cn::int_mm(input, mat2); }
+inline Tensor _safe_softmax(const Tensor &input, int64_t dim, DType dtype = CN_DTYPE_NONE)
+{
+  return cn::safe_softmax(input, dim, dtype);
+}
 inline Tensor _scaled_mm(const Tensor &input, const Tensor &mat2, const Tensor &scale_a, const Tensor &scale_b,
                          const Tensor &bias = {}, const Tensor &scale_result = {}, DType out_dtype = CN_DTYPE_NONE,
                          bool use_fast_accum = false)
 {
   return cn::scaled_mm(input, mat2, scale_a, scale_b, bias, scale_result, out_dtype, use_fast_accum);
+}
+inline Tensor _softmax_backward_data(const Tensor &grad_output, const Tensor &output, int64_t dim,
+                                     DType input_dtype)
+{
+  return cn::softmax_backward_data(grad_output, output, dim, input_dtype);
+}
+inline Tensor _unsafe_masked_index(const Tensor &input, const Tensor &mask, const Tensors &indices,
+                                   const Scalar &fill)
+{
+  return cn::unsafe_masked_index(input, mask, indices, fill);
+}
+inline Tensor _unsafe_masked_index_put_accumulate(const Tensor &input, const Tensor &mask, const Tensors &indices,
+                                                  const Tensor &values)
+{
+  return cn::unsafe_masked_index_put_accumulate(input, mask, indices, values);
 }
 inline Tensor absolute(const Tensor &input) { return cn::abs(input); }
 inline Tensor arccos(const Tensor &input) { return cn::acos(input); }
@@ -8351,6 +9035,7 @@ inline NanmedianDimResult nanmedian(const Tensor &input, int64_t dim, bool keepd
 }
 inline Tensor negative(const Tensor &input) { return cn::neg(input); }
 inline Tensor not_equal(const Tensor &input, const Operand &other) { return cn::ne(input, other); }
+inline Tensor orgqr(const Tensor &input, const Tensor &tau) { return cn::linalg::householder_product(input, tau); }
 inline Tensor prod(const Tensor &input, int64_t dim, bool keepdim = false, DType dtype = CN_DTYPE_NONE)
 {
   return cn::prod_dim(input, dim, keepdim, dtype);
@@ -9995,12 +10680,21 @@ inline Tensor Tensor::gather(int64_t dim, const Tensor &index) const { return cn
 inline Tensor Tensor::gcd(const Tensor &other) const { return cn::gcd(*this, other); }
 inline Tensor Tensor::ge(const Operand &other) const { return cn::ge(*this, other); }
 inline Tensor Tensor::geometric(double p) const { return cn::geometric(*this, p); }
+inline GeqrfResult Tensor::geqrf() const { return cn::geqrf(*this); }
 inline Tensor Tensor::ger(const Tensor &vec2) const { return cn::outer(*this, vec2); }
 inline Tensor Tensor::greater(const Operand &other) const { return cn::gt(*this, other); }
 inline Tensor Tensor::greater_equal(const Operand &other) const { return cn::ge(*this, other); }
 inline Tensor Tensor::gt(const Operand &other) const { return cn::gt(*this, other); }
 inline Tensor Tensor::hardshrink(const Scalar &lambd) const { return cn::hardshrink(*this, lambd); }
 inline Tensor Tensor::hardshrink(const HardshrinkOptions &options) const { return cn::hardshrink(*this, options); }
+inline Tensor Tensor::hash_tensor(const Ints &dim, bool keepdim, int64_t mode) const
+{
+  return cn::hash_tensor(*this, dim, keepdim, mode);
+}
+inline Tensor Tensor::hash_tensor(const HashTensorOptions &options) const
+{
+  return cn::hash_tensor(*this, options);
+}
 inline Tensor Tensor::heaviside(const Tensor &values) const { return cn::heaviside(*this, values); }
 inline Tensor Tensor::histc(int64_t bins, const Scalar &min, const Scalar &max) const
 {
@@ -10264,6 +10958,10 @@ inline Tensor Tensor::narrow(int64_t dim, int64_t start, int64_t length) const
 {
   return cn::narrow(*this, dim, start, length);
 }
+inline Tensor Tensor::narrow_copy(int64_t dim, int64_t start, int64_t length) const
+{
+  return cn::narrow_copy(*this, dim, start, length);
+}
 inline Tensor Tensor::ne(const Operand &other) const { return cn::ne(*this, other); }
 inline Tensor Tensor::neg() const { return cn::neg(*this); }
 inline Tensor Tensor::negative() const { return cn::neg(*this); }
@@ -10288,6 +10986,14 @@ inline Tensor Tensor::normal_fill(const NormalFillOptions &options) const
   return cn::normal_fill(*this, options);
 }
 inline Tensor Tensor::not_equal(const Operand &other) const { return cn::ne(*this, other); }
+inline Tensor Tensor::ormqr(const Tensor &tau, const Tensor &other, bool left, bool transpose) const
+{
+  return cn::ormqr(*this, tau, other, left, transpose);
+}
+inline Tensor Tensor::ormqr(const Tensor &tau, const Tensor &other, const OrmqrOptions &options) const
+{
+  return cn::ormqr(*this, tau, other, options);
+}
 inline Tensor Tensor::outer(const Tensor &vec2) const { return cn::outer(*this, vec2); }
 inline Tensor Tensor::permute(const Ints &dims) const { return cn::permute(*this, dims); }
 inline Tensor Tensor::pinverse(double rcond) const { return cn::pinverse(*this, rcond); }
