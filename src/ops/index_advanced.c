@@ -205,8 +205,8 @@ static int index_put_vjp(cn_vjp *v)
   v->gin[last] = one ? cn_reshape(cn_sum(g), m->shape, (size_t)m->ndim) : g;
   return cn_err();
 }
-/* Inputs 1 to 15: the indices. (The values may be among them, because their place depends on the call. No gradient reads
- * them, so that programs may write to them.) */
+/* Inputs 1 to 15: the indices. (The values may be among them, because their place depends on the call. No gradient
+ * reads them, so that programs may write to them.) */
 #define INDICES 0xfffeu
 
 /* ---- masks ---- */

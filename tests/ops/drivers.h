@@ -36,7 +36,7 @@ enum outcome drive_mirror(const trial *t);    /* the mirror device, or CAIRN_TES
 enum outcome drive_capture(const trial *t);   /* a captured graph of forward and gradient against eager */
 enum outcome drive_compiled(const trial *t);  /* a compiled function of the op, and its gradient, against eager */
 enum outcome drive_refusals(const trial *t);  /* kernels that refuse have touched nothing */
-enum outcome drive_saved(const trial *t);     /* writes between an op and its backward: allowed where PyTorch allows them */
+enum outcome drive_saved(const trial *t);     /* writes between an op and its backward, as PyTorch allows them */
 enum outcome drive_lists(const trial *t);     /* lists of numbers in C's options against the generic entry */
 
 enum outcome drive_stablehlo(const trial *t); /* forward and gradient as StableHLO, for stablehlo.py to run */

@@ -79,7 +79,8 @@ class Function(unittest.TestCase):
             "graph = torch.fx.symbolic_trace(nn.Sequential(nn.Linear(2, 2), nn.LSTM(2, 2))).graph",
             "assert [n.op for n in graph.nodes] == ['placeholder', 'call_module', 'call_module', 'output'], graph",
             "assert torch.distributions.Normal(torch.zeros(2), 1.0).expand((3, 2)).batch_shape == (3, 2)",
-            "from torch.utils import _pytree", "made = _pytree.tree_map(lambda t: t + 1, torch.max(torch.ones(2, 2), 1))",
+            "from torch.utils import _pytree",
+            "made = _pytree.tree_map(lambda t: t + 1, torch.max(torch.ones(2, 2), 1))",
             "assert made.indices.tolist() == [1, 1]",
             "assert type(torchvision.transforms.ToTensor()).__module__.startswith('cairn.transforms')",
             "assert torch.compile(nn.Linear(2, 2))(torch.ones(1, 2)).shape == (1, 2)")

@@ -3,7 +3,8 @@
  * QR goes column by column, by reflections. The others turn pairs of columns against each other until all are at right
  * angles (Jacobi's way, one-sided for singular values): half of the pairs that there are at a time, in the order of a
  * tournament, after which each stands where it was. Batches are one dim in front; all is computed in float64.
- * Invariant: signs are the CPU's: of QR those of the reflections, else the largest element of each vector is positive. */
+ * Invariant: signs are the CPU's: of QR those of the reflections, else the largest element of each vector is
+ * positive. */
 #include <string.h>
 
 #include "rows.h"

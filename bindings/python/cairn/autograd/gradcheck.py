@@ -207,8 +207,8 @@ def gradcheck(func: _Function, inputs: Tensor | Sequence[Any], *, eps: float = 1
               check_undefined_grad: bool = True, check_grad_dtypes: bool = False, check_batched_grad: bool = False,
               check_batched_forward_grad: bool = False, check_forward_ad: bool = False,
               check_backward_ad: bool = True, fast_mode: bool = False, masked: bool | None = None) -> bool:
-    """Compares the gradients of func at these inputs (float64 or complex128, small) with finite differences: True, or an
-    error that names the place (False with raise_exception=False). check_forward_ad compares products with tangents as
+    """Compares the gradients of func at these inputs (float64 or complex128, small) with finite differences: True, or
+    an error that names the place (False with raise_exception=False). check_forward_ad compares products with tangents as
     well, check_batched_grad many walks at once with single ones, check_undefined_grad what backward makes of outputs
     without a gradient, check_grad_dtypes the types. Every element is looked at, also with fast_mode."""
     if not check_forward_ad and not check_backward_ad:

@@ -1,7 +1,7 @@
 /* complex.c: kernels of what complex numbers need besides ops on their parts: products, conjugates, numbers from parts.
  *
- * Place in the flow: the dispatcher calls them; other backends run the ops' decompositions. Invariant: a loop reads both
- * parts of an element before it writes them. */
+ * Place in the flow: the dispatcher calls them; other backends run the ops' decompositions. Invariant: a loop reads
+ * both parts of an element before it writes them. */
 #include "backends/cpu/cpu.h"
 #include "backends/cpu/walk/iter.h"
 #include "base/dtype.h"
