@@ -24,8 +24,10 @@ int cn_mesh_check(const cn_mesh *mesh)
   for (int k = 0; k < mesh->naxes; k++) {
     const cn_mesh_axis *axis = &mesh->axes[k];
     if (!memchr(axis->name, 0, sizeof axis->name) || !is_name(axis->name))
-      return cni_fail(CN_ERR_VALUE, "mesh: the name of axis %d is to be a letter, then letters, digits and _, "
-                      "%d at most", k, CN_MESH_NAME - 1);
+      return cni_fail(CN_ERR_VALUE,
+                      "mesh: the name of axis %d is to be a letter, then letters, digits and _, "
+                      "%d at most",
+                      k, CN_MESH_NAME - 1);
     if (axis->size < 1 || axis->size > 1 << 16)
       return cni_fail(CN_ERR_VALUE, "mesh: axis %s has size %lld", axis->name, (long long)axis->size);
     for (int j = 0; j < k; j++)
