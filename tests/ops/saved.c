@@ -1,6 +1,7 @@
 /* saved.c: the driver of what ops keep for backward. An input or result that is written to between an op and its
  * backward changes no gradient: where PyTorch allows the write (tests/golden/saved.txt, which saved.py describes)
- * backward goes through; where PyTorch makes it an error it is one, or the op keeps less and the gradient is the right one. */
+ * backward goes through; where PyTorch makes it an error it is one, or the op keeps less and the gradient is the
+ * right one. */
 #include <stdlib.h>
 #include <string.h>
 

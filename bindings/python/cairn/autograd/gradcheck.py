@@ -208,9 +208,9 @@ def gradcheck(func: _Function, inputs: Tensor | Sequence[Any], *, eps: float = 1
               check_batched_forward_grad: bool = False, check_forward_ad: bool = False,
               check_backward_ad: bool = True, fast_mode: bool = False, masked: bool | None = None) -> bool:
     """Compares the gradients of func at these inputs (float64 or complex128, small) with finite differences: True, or
-    an error that names the place (False with raise_exception=False). check_forward_ad compares products with tangents as
-    well, check_batched_grad many walks at once with single ones, check_undefined_grad what backward makes of outputs
-    without a gradient, check_grad_dtypes the types. Every element is looked at, also with fast_mode."""
+    an error that names the place (False with raise_exception=False). check_forward_ad compares products with tangents
+    as well, check_batched_grad many walks at once with single ones, check_undefined_grad what backward makes of
+    outputs without a gradient, check_grad_dtypes the types. Every element is looked at, also with fast_mode."""
     if not check_forward_ad and not check_backward_ad:
         raise ValueError("gradcheck: check_backward_ad or check_forward_ad must be True")
     if check_batched_grad and not check_backward_ad:
