@@ -105,8 +105,8 @@ class _Namespace(ModuleType):
 def namespace(name: str) -> _Namespace:
     """The ops of a library by its name."""
     if name == "load_library":
-        raise AttributeError("torch.ops.load_library: libraries of PyTorch's ops cannot be loaded; see "
-                             "cairn.utils.cpp_extension")
+        raise AttributeError("torch.ops.load_library: libraries of PyTorch's ops cannot be loaded; cairn.library "
+                             "registers ops written in Python, cn_op_register those in C")
     return _spaces.setdefault(name, _Namespace(name))
 
 

@@ -3,8 +3,7 @@ torchvision.utils' pictures (make_grid, save_image)."""
 from . import checkpoint, data, dlpack
 from .images import draw_bounding_boxes, draw_keypoints, draw_segmentation_masks, make_grid, save_image
 
-_PARTS = ("_python_dispatch", "_pytree", "benchmark", "collect_env", "cpp_extension", "flop_counter", "hooks",
-          "model_zoo",
+_PARTS = ("_python_dispatch", "_pytree", "benchmark", "collect_env", "flop_counter", "hooks", "model_zoo",
           "tensorboard", "weak")  # which are loaded by those who use them
 
 
