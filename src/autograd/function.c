@@ -1,8 +1,8 @@
 /* function.c: custom functions (forward and backward written by the user) and gradient checkpointing on top of them.
  *
- * Place in the flow: beside record.c: makes a node whose backward is a callback. Invariant: a context saves the very
- * tensors, with the version they had, but results without history, which would lead back to it: theirs is put back
- * whenever they are asked for. */
+ * Place in the flow: beside record.c: makes a node whose backward is a callback. Invariant: a context saves aliases
+ * without history, with the version that the tensors had, and the history they had beside them: a tensor may get another
+ * one later that leads back to the context. It is put back whenever they are asked for. */
 #include <cairn/graph.h>
 #include <string.h>
 
@@ -11,7 +11,9 @@
 
 typedef struct saved_value {
   cni_saved value;
-  int result; /* which result it is; -1: none */
+  int result;     /* which result it is; -1: none */
+  cni_node *node; /* what made it, owned, and as which result; NULL: nothing, or this function */
+  int index;
 } saved_value;
 
 struct cni_context_data {
@@ -34,7 +36,10 @@ struct cn_context {
 
 void cni_context_free(struct cni_context_data *c)
 {
-  for (size_t i = 0; i < c->nsaved; i++) cni_tensor_release(c->saved[i].value.t);
+  for (size_t i = 0; i < c->nsaved; i++) {
+    cni_tensor_release(c->saved[i].value.t);
+    cni_node_release(c->saved[i].node);
+  }
   cni_free(c->saved, c->saved_cap * sizeof *c->saved);
   if (c->fn->free) c->fn->free(c->payload);
   cni_free(c->need, c->ninputs);
@@ -51,7 +56,7 @@ int cn_context_save(cn_context *ctx, cn_tensor *const *tensors, size_t n)
   if (cni_grow((void **)&c->saved, &c->saved_cap, c->nsaved + n, sizeof *c->saved)) return CN_ERR_MEMORY;
   for (size_t i = 0; i < n; i++) {
     if (!tensors[i]) return cni_fail(CN_ERR_TYPE, "context_save: tensor %zu is NULL", i);
-    c->saved[c->nsaved++] = (saved_value){{cni_tensor_keep(tensors[i]), cni_version(tensors[i])}, -1};
+    c->saved[c->nsaved++] = (saved_value){{cni_tensor_keep(tensors[i]), cni_version(tensors[i])}, -1, NULL, 0};
   }
   return CN_OK;
 }
@@ -89,25 +94,31 @@ cn_tensor *cn_context_saved(cn_context *ctx, size_t i)
     cni_fail(CN_ERR_GRAD, "backward of %s: saved tensor %zu was changed in place after it was saved", c->fn->name, i);
     return NULL;
   }
-  if (s->result < 0 || c->nondiff >> s->result & 1 || !cn_dtype_is_float((cn_dtype)t->d.dtype)) return t;
+  bool made = s->result >= 0 && !(c->nondiff >> s->result & 1) && cn_dtype_is_float((cn_dtype)t->d.dtype);
+  cni_node *node = made ? c->node : s->node;
+  if (!node) return t;
   cn_tensor *linked = cni_scope_add(cni_tensor_alias(t));
   if (!linked) return NULL;
-  linked->node = cni_node_keep(c->node);
-  linked->out_index = s->result;
+  linked->node = cni_node_keep(node);
+  linked->out_index = made ? s->result : s->index;
   return linked;
 }
 
-/* Replaces results among the saved handles by aliases without history, and notes which they are. */
+/* Replaces the handles saved in forward by aliases, and notes where they came from. */
 static int settle_saved(struct cni_context_data *c, cn_tensor *const *out, int nout)
 {
   for (size_t i = 0; i < c->nsaved; i++) {
-    cn_tensor *t = c->saved[i].value.t;
+    saved_value *s = &c->saved[i];
+    cn_tensor *t = s->value.t, *alias = cni_tensor_alias(t);
+    if (!alias) return CN_ERR_MEMORY;
     for (int k = 0; k < nout; k++)
-      if (out[k] == t) c->saved[i].result = k;
-    if (c->saved[i].result < 0) continue;
-    if (!(c->saved[i].value.t = cni_tensor_alias(t))) c->saved[i].value.t = t;
-    else cni_tensor_release(t);
-    if (c->saved[i].value.t == t) return CN_ERR_MEMORY;
+      if (out[k] == t) s->result = k;
+    if (s->result < 0 && (s->node = cni_node_of(t))) {
+      cni_node_keep(s->node);
+      s->index = t->out_index;
+    }
+    s->value.t = alias;
+    cni_tensor_release(t);
   }
   return CN_OK;
 }
