@@ -53,7 +53,7 @@ SKIPPED = {
     **dict.fromkeys("blackman_window hamming_window hann_window kaiser_window".split(), HALVES),
 }
 INDICES = {"index", "indices", "target", "offsets"}
-MODULES = {"": "", "nn": "nn.functional", "linalg": "linalg", "special": "special"}
+MODULES = {"": "", "nn": "nn.functional", "linalg": "linalg", "special": "special", "fft": "fft"}
 
 
 class Draw:
@@ -154,7 +154,7 @@ class Case:
         import torch  # pylint: disable=import-outside-toplevel
         import translate  # pylint: disable=import-outside-toplevel
         self.torch, self.translate, self.module, self.op = torch, translate, module, op
-        self.name = op["name"].removeprefix("linalg_").removeprefix("special_")
+        self.name = op["name"].removeprefix("linalg_").removeprefix("special_").removeprefix("fft_")
         self.theirs = self.find(torch)
         self.mine = self.find(module)
 
