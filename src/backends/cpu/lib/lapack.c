@@ -36,6 +36,7 @@ static const struct {
     {"orgqr", offsetof(cni_lapack, orgqr)}, {"gesdd", offsetof(cni_lapack, gesdd)},
     {"syevd", offsetof(cni_lapack, syevd)}, {"ormqr", offsetof(cni_lapack, ormqr)},
     {"sytrf", offsetof(cni_lapack, sytrf)}, {"sytrs", offsetof(cni_lapack, sytrs)},
+    {"geev", offsetof(cni_lapack, geev)},
 };
 
 static bool find_one(void *library, char type, const char *name, char *slot)

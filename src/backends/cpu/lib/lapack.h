@@ -52,6 +52,11 @@ typedef struct cni_lapack {
   void (*syevd[2])(const char *jobz, const char *uplo, const int *n, void *a, const int *lda, void *w, void *work,
                    const int *lwork, int *iwork, const int *liwork, int *info, size_t jobz_length,
                    size_t uplo_length);
+  /* Eigenvalues of any square matrix, conjugate pairs side by side, and with jobvr "V" the vectors: of a pair the real
+   * parts in one column of vr, the imaginary ones in the next. a is lost; jobvl is "N". */
+  void (*geev[2])(const char *jobvl, const char *jobvr, const int *n, void *a, const int *lda, void *wr, void *wi,
+                  void *vl, const int *ldvl, void *vr, const int *ldvr, void *work, const int *lwork, int *info,
+                  size_t jobvl_length, size_t jobvr_length);
 } cni_lapack;
 
 /* NULL when there is no library, in a minimal build, or in a forked child. Any thread. */

@@ -2,11 +2,12 @@
  * reflections, to a triangle by shifted QR steps, and back from the triangle's vectors.
  *
  * Flow: as in linalg.c; one algorithm in complex128 serves all types, so eigenvalues of a real matrix are conjugate
- * pairs to rounding. Invariant: A V = V diag(w), each column of V of norm 1 with its largest element real. */
+ * pairs to rounding. Real matrices of any size go to LAPACK where it is, for the order that eigenvalues have elsewhere. Invariant: A V = V diag(w), each column of V of norm 1 with its largest element real. */
 #include <float.h>
 #include <string.h>
 
 #include "backends/cpu/cpu.h"
+#include "base/dtype.h"
 #include "complex.h"
 
 enum { STEPS = 60 }; /* QR steps for an eigenvalue, before that is given up */
@@ -182,6 +183,8 @@ static int64_t eig_element(const cni_matjob *j, int64_t index, char *room)
   return 0;
 }
 
+static const char failure[] = "the matrix has infinite or NaN elements, or the algorithm did not converge";
+
 /* linalg_eig(A), linalg_eigvals(A) */
 static int eig_kernel(cn_call *c)
 {
@@ -190,12 +193,94 @@ static int eig_kernel(cn_call *c)
   j.vectors = c->nout > 1;
   j.room = 3 * cni_mat_room(&j, j.n * j.n) + cni_mat_room(&j, 2 * j.n);
   j.element = eig_element;
-  return cni_matjob_run(&j, 100 * cni_cube(j.n), false,
-                        "the matrix has infinite or NaN elements, or the algorithm did not converge", "eigenvalue");
+  return cni_matjob_run(&j, 100 * cni_cube(j.n), false, failure, "eigenvalue");
+}
+
+/* ---- LAPACK ---- */
+
+static double number(const cni_matjob *j, const char *x, int64_t i)
+{
+  return j->dtype == CN_F64 ? ((const double *)(const void *)x)[i] : (double)((const float *)(const void *)x)[i];
+}
+
+/* The columns that LAPACK gives, to the rows of v. w: the eigenvalues */
+static void take_vectors(const cni_matjob *j, cni_c *v, const cni_c *w, const char *columns)
+{
+  int64_t n = j->n;
+  for (int64_t k = 0; k < n; k++) {
+    bool second = w[k].im < 0, single = w[k].im == 0;
+    int64_t re = second ? k - 1 : k;
+    for (int64_t i = 0; i < n; i++) {
+      double im = single ? 0 : number(j, columns, (re + 1) * n + i);
+      v[k * n + i] = cni_c_of(number(j, columns, re * n + i), second ? -im : im);
+    }
+  }
+}
+
+/* The room: n * n + n complex128 numbers; A, the vectors, real and imaginary parts of the values, workspace */
+static int64_t eig_lapack_element(const cni_matjob *j, int64_t index, char *room)
+{
+  int64_t many = j->n * j->n;
+  int n = (int)j->n, lwork = (int)j->k, info = 0;
+  size_t square = cni_mat_room(j, many), line = cni_mat_room(j, j->n);
+  cni_c *v = (cni_c *)(void *)room, *w = v + many;
+  char *a = (char *)(w + j->n), *columns = a + square, *re = columns + square, *im = re + line, *work = im + line;
+  cni_mat given = cni_mat_at(j, cn_desc_of(j->c->in[0]), 2, index), rows = {room, j->n, 1, CN_C128};
+  cni_mat_move(rows, given, j->n, j->n);
+  for (int64_t i = 0; i < many; i++)
+    if (!isfinite(v[i].re)) return 1;
+  cni_mat_move(cni_mat_own(j, a, j->n, j->n), given, j->n, j->n);
+  j->lapack->geev[j->dtype == CN_F64]("N", j->vectors ? "V" : "N", &n, a, &n, re, im, NULL, &n, columns, &n, work,
+                                      &lwork, &info, 1, 1);
+  if (info) return info;
+  for (int64_t i = 0; i < j->n; i++) w[i] = cni_c_of(number(j, re, i), number(j, im, i));
+  cni_mat_move(cni_mat_at(j, cn_desc_of(j->c->out[0]), 1, index), (cni_mat){(char *)w, 1, 0, CN_C128}, j->n, 1);
+  if (!j->vectors) return 0;
+  take_vectors(j, v, w, columns);
+  unit_rows(v, j->n);
+  cni_mat_move(cni_mat_t(cni_mat_at(j, cn_desc_of(j->c->out[1]), 2, index)), rows, j->n, j->n);
+  return 0;
+}
+
+static int64_t workspace(const cni_matjob *j)
+{
+  int n = (int)j->n, ask = -1, info = 0;
+  double best = 0;
+  float narrow;
+  j->lapack->geev[j->dtype == CN_F64]("N", j->vectors ? "V" : "N", &n, NULL, &n, NULL, NULL, NULL, &n, NULL, &n, &best,
+                                      &ask, &info, 1, 1);
+  memcpy(&narrow, &best, sizeof narrow);
+  return (int64_t)(j->dtype == CN_F64 ? best : (double)narrow) + 64;
+}
+
+static int eig_lapack(cn_call *c)
+{
+  cni_matjob j;
+  int status = cni_matjob_begin(&j, c, true, 1);
+  if (status) return status;
+  j.vectors = c->nout > 1;
+  j.k = workspace(&j);
+  j.room = (size_t)(j.n * j.n + j.n) * sizeof(cni_c) + 2 * cni_mat_room(&j, j.n * j.n) + 2 * cni_mat_room(&j, j.n) +
+           cni_mat_room(&j, j.k);
+  j.element = eig_lapack_element;
+  return cni_matjob_run(&j, 25 * cni_cube(j.n), false, failure, "eigenvalue");
+}
+
+static int can_eig_lapack(const cn_call *c, cn_plan *plan)
+{
+  const cn_desc *a = cn_desc_of(c->in[0]);
+  int64_t n = a->shape[a->ndim - 1];
+  plan->refusal = cni_dtype_is_complex(a->dtype) ? "the matrix is complex"
+                  : n < 1 || n > 16000           ? "LAPACK does not take that size"
+                  : !cni_lapack_get()            ? "no LAPACK library was found"
+                                                 : NULL;
+  return plan->refusal ? CN_REFUSED : CN_OK;
 }
 
 const cn_kernel cni_cpu_linalg_eig_kernels[] = {
+    {"linalg_eig", "lapack", eig_lapack, can_eig_lapack},
     {"linalg_eig", "reference", eig_kernel, NULL},
+    {"linalg_eigvals", "lapack", eig_lapack, can_eig_lapack},
     {"linalg_eigvals", "reference", eig_kernel, NULL},
     {NULL, NULL, NULL, NULL},
 };
