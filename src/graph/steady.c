@@ -78,7 +78,7 @@ uint64_t cni_steady_stamp(const cni_plan *p, const cn_graph *g)
     if (!is_weight(g, &g->values[g->states[i].value])) continue;
     const cni_storage *s = g->states[i].tensor->storage;
     if (atomic_load_explicit(&s->shown, memory_order_relaxed)) return 0;
-    stamp += atomic_load_explicit(&s->version, memory_order_relaxed);
+    stamp += cni_storage_writes(s);
   }
   return stamp;
 }

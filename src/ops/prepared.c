@@ -84,11 +84,9 @@ void cni_prepared_slot_clear(cni_prepared_slot *slot)
 
 /* ---- is it what the inputs hold? ---- */
 
-static uint64_t version_of(const cni_storage *s) { return atomic_load_explicit(&s->version, memory_order_relaxed); }
-
 static bool same_source(const source *s, const cn_tensor *t)
 {
-  return s->storage == t->storage && s->version == version_of(t->storage) && s->d.data == t->d.data &&
+  return s->storage == t->storage && s->version == cni_writes(t) && s->d.data == t->d.data &&
          s->d.dtype == t->d.dtype && cni_same_layout(&s->d, &t->d);
 }
 
@@ -106,7 +104,7 @@ static bool fits(const item *i, const cn_call *c, const cn_kernel *k, const cn_p
 static bool is_stale(const item *i)
 {
   for (int k = 0; k < i->nfrom; k++)
-    if (i->from[k].version != version_of(i->from[k].storage)) return true;
+    if (i->from[k].version != cni_storage_writes(i->from[k].storage)) return true;
   return false;
 }
 
@@ -132,7 +130,7 @@ static item *make(const cn_call *c, const cn_kernel *k, const cn_prepared *want)
   i->made.memory = cni_alloc(want->bytes);
   for (int b = 0; b < c->nin; b++)
     if (want->of >> b & 1)
-      i->from[i->nfrom++] = (source){cni_storage_keep(c->in[b]->storage), version_of(c->in[b]->storage), c->in[b]->d};
+      i->from[i->nfrom++] = (source){cni_storage_keep(c->in[b]->storage), cni_storage_writes(c->in[b]->storage), c->in[b]->d};
   if (i->made.memory && k->prepare(c, &i->made) == CN_OK && !cn_err()) return i;
   item_release(i);
   return NULL;
@@ -177,7 +175,7 @@ static uint64_t written(const cn_call *c, const cn_prepared *want, uint32_t stay
   for (int b = 0; b < c->nin; b++) {
     if (!(want->of >> b & 1)) continue;
     if (++n > MOST_INPUTS || atomic_load_explicit(&c->in[b]->storage->shown, memory_order_relaxed)) return 0;
-    sum += version_of(c->in[b]->storage);
+    sum += cni_storage_writes(c->in[b]->storage);
   }
   return sum;
 }

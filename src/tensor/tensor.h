@@ -100,12 +100,13 @@ static inline uint64_t cni_version(const cn_tensor *t)
 {
   return atomic_load_explicit(cni_version_at(t), memory_order_relaxed);
 }
-/* All writes to its memory: for whoever keeps what was made of the values. */
-static inline uint64_t cni_writes(const cn_tensor *t)
+/* All writes to memory: for whoever keeps what was made of the values. */
+static inline uint64_t cni_storage_writes(const cni_storage *s)
 {
-  return atomic_load_explicit(&t->storage->version, memory_order_relaxed) +
-         atomic_load_explicit(&t->storage->apart, memory_order_relaxed);
+  return atomic_load_explicit(&s->version, memory_order_relaxed) +
+         atomic_load_explicit(&s->apart, memory_order_relaxed);
 }
+static inline uint64_t cni_writes(const cn_tensor *t) { return cni_storage_writes(t->storage); }
 static inline void cni_count_write(cn_tensor *t)
 {
   atomic_fetch_add_explicit(cni_version_at(t), 1, memory_order_relaxed);

@@ -77,6 +77,22 @@ class Data(Case):
             second = cairn.ones(1, 4) @ weight
         self.assertEqual([first[0, 0].item(), second[0, 0].item()], [4.0, 8.0])
 
+    def test_kept_weights_are_made_anew(self):
+        """What kernels make of weights, eager and in compiled functions, where these are written through .data."""
+        net = cairn.nn.Sequential(cairn.nn.Linear(96, 128), cairn.nn.Linear(128, 64)).eval()
+        x = cairn.randn(32, 96)
+        compiled = cairn.compile(net)
+        with cairn.no_grad():
+            for _ in range(4):
+                before = [net(x), compiled(x)]
+                for p in net.parameters():
+                    p.data.mul_(2)
+                for old, now in zip(before, [net(x), compiled(x)]):
+                    want = x @ net[0].weight.t() + net[0].bias
+                    want = want @ net[1].weight.t() + net[1].bias
+                    self.assertTrue(cairn.allclose(now, want, rtol=1e-4, atol=1e-3))  # products of weights up to 16 times
+                    self.assertFalse(cairn.allclose(now, old, rtol=1e-2, atol=1e-3))
+
 
 class Writes(Case):
     """In between an op and its backward."""

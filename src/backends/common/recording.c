@@ -164,8 +164,7 @@ static bool was_there(const cn_call *c, const cni_storage *s)
 {
   for (int i = 0; i < c->nin; i++)
     if (c->in[i] && c->in[i]->storage == s) return true;
-  return atomic_load_explicit(&s->version, memory_order_relaxed) > 0 ||
-         atomic_load_explicit(&s->apart, memory_order_relaxed) > 0;
+  return cni_storage_writes(s) > 0;
 }
 
 /* Keeps what a call is about to write over, unless that is known already. */

@@ -111,7 +111,7 @@ static uint64_t version_of(const cn_tensor *weight)
 {
   const cni_storage *s = weight->storage;
   if (atomic_load_explicit(&s->shown, memory_order_relaxed)) return 0;
-  return atomic_load_explicit(&s->version, memory_order_relaxed) + 1;
+  return cni_storage_writes(s) + 1;
 }
 
 /* The copy is of these elements. */

@@ -244,7 +244,7 @@ int cni_weights_copy(cn_graph *to, const cn_graph *g)
 static uint64_t version_of(const cni_storage *s)
 {
   if (atomic_load_explicit(&s->shown, memory_order_relaxed)) return 0;
-  return atomic_load_explicit(&s->version, memory_order_relaxed) + 1;
+  return cni_storage_writes(s) + 1;
 }
 
 static bool is_fresh(const struct cni_weights *w, const cn_graph *g)
