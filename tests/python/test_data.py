@@ -91,7 +91,7 @@ class TestTensor(unittest.TestCase):
 
     def test_not_numbers(self):
         for bad, error in [("a", TypeError), (b"a", TypeError), (["a"], ValueError), (None, RuntimeError),
-                           ([None], RuntimeError), ({1}, RuntimeError), (object(), RuntimeError), (1j, TypeError)]:
+                           ([None], RuntimeError), ({1}, RuntimeError), (object(), RuntimeError)]:
             self.assertRaises(error, cairn.tensor, bad)
         deep = 1
         for _ in range(40):

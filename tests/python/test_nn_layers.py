@@ -195,7 +195,7 @@ class Layers(unittest.TestCase):
                 continue
             with self.subTest(name):
                 want = [p for p in inspect.signature(theirs.__init__).parameters.values()
-                        if p.name not in ("min_value", "max_value", "options")]
+                        if p.name not in ("min_value", "max_value")]
                 have = list(inspect.signature(mine.__init__).parameters.values())
                 self.assertEqual([(p.name, p.kind) for p in have], [(p.name, p.kind) for p in want])
                 for a, b in zip(have, want):

@@ -123,9 +123,9 @@ def _apart(name: str, out: Tensor, tensors: Sequence[Tensor]) -> None:
 def cat(tensors: Sequence[Tensor], dim: builtins.int = 0, *, out: Tensor | None = None, **more: Any) -> Tensor:
     """Tensors one after another along a dimension."""
     if out is None:
-        return _C.cat(tensors, dim, **more)
+        return _C.cat(tensors, dim=dim, **more)
     _apart("cat", out, tensors if isinstance(tensors, (tuple, builtins.list)) else ())
-    return _C.cat(tensors, dim, out=out, **more)
+    return _C.cat(tensors, dim=dim, out=out, **more)
 
 
 concat = concatenate = cat
