@@ -67,7 +67,7 @@ HEAD = re.compile(r"func\.func public @main\((.*?)\) -> \((.*?)\) \{\n", re.S)
 
 def split_types(text):
     """"tensor<2xf32>, tensor<f32>" as a list."""
-    return re.findall(r"tensor<[^>]*(?:<[^>]*>)?[^>]*>", text)
+    return re.findall(r"tensor<[^<>]*(?:<[^>]*>)?[^<>]*>", text)
 
 
 def join(cases):

@@ -214,6 +214,13 @@ static void put_float(cn_text *t, double f, int dtype)
   cn_text_put(t, number + whole);
 }
 
+static void put_complex(cn_text *t, double f)
+{
+  cn_text_put(t, "(");
+  put_float(t, f, CN_F64);
+  cn_text_put(t, ", 0.0)");
+}
+
 cni_hval cni_hlo_splat(cni_hlo *h, cni_hval number, int dtype, int ndim, const int64_t *shape)
 {
   char kind = types[dtype].kind;
@@ -223,6 +230,7 @@ cni_hval cni_hlo_splat(cni_hlo *h, cni_hval number, int dtype, int ndim, const i
   if (h->failed) return absent;
   cn_text_put(&h->t, "stablehlo.constant dense<");
   if (kind == 'f') put_float(&h->t, real ? number.f : (double)number.i, dtype);
+  else if (kind == 'c') put_complex(&h->t, real ? number.f : (double)number.i);
   else if (kind == 'b') cn_text_put(&h->t, (real ? number.f != 0 : number.i != 0) ? "true" : "false");
   else if (kind == 'u' && (real ? number.f >= 0 : 1))
     cn_text_putf(&h->t, "%llu", (unsigned long long)(real ? (uint64_t)number.f : (uint64_t)number.i) &
@@ -334,11 +342,18 @@ static cni_hval narrow(cni_hlo *h, cni_hval x, int dtype)
   return cni_hlo_convert(h, x, dtype);
 }
 
+/* The type of a complex number's parts. */
+static int part_of(int dtype) { return dtype == CN_C128 ? CN_F64 : CN_F32; }
+
 cni_hval cni_hlo_cast(cni_hlo *h, cni_hval x, int dtype)
 {
   int bits = cni_hlo_bits(dtype);
   if (x.number) return cni_hlo_splat(h, x, dtype, 0, NULL);
   if (x.dtype == dtype) return x;
+  if (types[x.dtype].kind == 'c' && types[dtype].kind != 'c') /* the imaginary part is left out */
+    return cni_hlo_cast(h, cni_hlo_emit(h, "real", NULL, part_of(x.dtype), x.ndim, x.shape, 1, &x), dtype);
+  if (types[dtype].kind == 'c')
+    return cni_hlo_convert(h, types[x.dtype].kind == 'c' ? x : cni_hlo_cast(h, x, part_of(dtype)), dtype);
   if (cni_hlo_is_float(dtype)) return narrow(h, x, dtype);
   if (!cni_hlo_is_float(x.dtype)) return cni_hlo_convert(h, x, dtype);
   if (dtype == CN_BOOL) return cni_hlo_compare(h, "NE", x, cni_hlo_num(0));

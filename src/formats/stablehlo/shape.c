@@ -303,7 +303,30 @@ static void view_dtype(cni_hcall *c)
   c->out[0] = c->out[0].dtype == CN_BOOL ? cni_hlo_convert(h, x, CN_BOOL) : x;
 }
 
+/* ---- complex numbers and pairs ---- */
+
+static void pairs_of(cni_hcall *c)
+{
+  cni_hlo *h = c->h;
+  cni_hval x = c->in[0], parts[2];
+  for (int k = 0; k < 2; k++) {
+    parts[k] = cni_hlo_emit(h, k ? "imag" : "real", NULL, c->out[0].dtype, x.ndim, x.shape, 1, &x);
+    parts[k] = cni_hlo_insert_dim(h, parts[k], x.ndim, 1);
+  }
+  c->out[0] = cni_hlo_concat(h, 2, parts, x.ndim);
+}
+
+static void of_pairs(cni_hcall *c)
+{
+  cni_hval parts[2];
+  int last = c->in[0].ndim - 1;
+  for (int k = 0; k < 2; k++)
+    parts[k] = cni_hlo_drop_dim(c->h, cni_hlo_slice_dim(c->h, c->in[0], last, k, k + 1, 1), last);
+  c->out[0] = cni_hlo_emit(c->h, "complex", NULL, c->out[0].dtype, last, c->out[0].shape, 2, parts);
+}
+
 const cni_hrow cni_hlo_shape_rows[] = {
+    {"view_as_real", pairs_of, NULL}, {"view_as_complex", of_pairs, NULL},
     {"detach", same, NULL},     {"clone", same, NULL},      {"contiguous_copy", same, NULL},
     {"contiguous", same, NULL}, {"channels_last", same, NULL}, {"to_device", same, NULL},
     {"view", reshape, NULL},    {"reshape", reshape, NULL}, {"squeeze", reshape, NULL},

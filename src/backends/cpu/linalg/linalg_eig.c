@@ -2,7 +2,8 @@
  * reflections, to a triangle by shifted QR steps, and back from the triangle's vectors.
  *
  * Flow: as in linalg.c; one algorithm in complex128 serves all types, so eigenvalues of a real matrix are conjugate
- * pairs to rounding. Real matrices of any size go to LAPACK where it is, for the order that eigenvalues have elsewhere. Invariant: A V = V diag(w), each column of V of norm 1 with its largest element real. */
+ * pairs to rounding. Real matrices of any size go to LAPACK where it is, for the order that eigenvalues have elsewhere.
+ * Invariant: A V = V diag(w), each column of V of norm 1 with its largest element real. */
 #include <float.h>
 #include <string.h>
 
