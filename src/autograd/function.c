@@ -1,8 +1,8 @@
 /* function.c: custom functions (forward and backward written by the user) and gradient checkpointing on top of them.
  *
  * Place in the flow: beside record.c: makes a node whose backward is a callback. Invariant: a context saves aliases
- * without history, with the version that the tensors had, and the history they had beside them: a tensor may get another
- * one later that leads back to the context. It is put back whenever they are asked for. */
+ * without history, with the version that the tensors had, and the history they had beside them: a tensor may get
+ * another one later that leads back to the context. It is put back whenever they are asked for. */
 #include <cairn/graph.h>
 #include <string.h>
 

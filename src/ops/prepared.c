@@ -130,7 +130,7 @@ static item *make(const cn_call *c, const cn_kernel *k, const cn_prepared *want)
   i->made.memory = cni_alloc(want->bytes);
   for (int b = 0; b < c->nin; b++)
     if (want->of >> b & 1)
-      i->from[i->nfrom++] = (source){cni_storage_keep(c->in[b]->storage), cni_storage_writes(c->in[b]->storage), c->in[b]->d};
+      i->from[i->nfrom++] = (source){cni_storage_keep(c->in[b]->storage), cni_writes(c->in[b]), c->in[b]->d};
   if (i->made.memory && k->prepare(c, &i->made) == CN_OK && !cn_err()) return i;
   item_release(i);
   return NULL;
@@ -175,7 +175,7 @@ static uint64_t written(const cn_call *c, const cn_prepared *want, uint32_t stay
   for (int b = 0; b < c->nin; b++) {
     if (!(want->of >> b & 1)) continue;
     if (++n > MOST_INPUTS || atomic_load_explicit(&c->in[b]->storage->shown, memory_order_relaxed)) return 0;
-    sum += cni_storage_writes(c->in[b]->storage);
+    sum += cni_writes(c->in[b]);
   }
   return sum;
 }

@@ -90,7 +90,8 @@ class Data(Case):
                 for old, now in zip(before, [net(x), compiled(x)]):
                     want = x @ net[0].weight.t() + net[0].bias
                     want = want @ net[1].weight.t() + net[1].bias
-                    self.assertTrue(cairn.allclose(now, want, rtol=1e-4, atol=1e-3))  # products of weights up to 16 times
+                    # products of weights that grow up to 16 times
+                    self.assertTrue(cairn.allclose(now, want, rtol=1e-4, atol=1e-3))
                     self.assertFalse(cairn.allclose(now, old, rtol=1e-2, atol=1e-3))
 
 
