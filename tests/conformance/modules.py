@@ -189,7 +189,8 @@ def main():
         with opinfo.devices_hidden():
             from torch.testing._internal.common_modules import module_db  # pylint: disable=import-outside-toplevel
     except ImportError as error:
-        print(f"skipped: {(error.name or 'torch').partition('.')[0]} is not installed")
+        missing = (error.name or "torch").partition(".")[0]
+        print(f"skipped: {'PyTorch' if missing == 'torch' else 'the package ' + missing} is not installed")
         return 77
     import checks  # pylint: disable=import-outside-toplevel
     checks.quiet()
