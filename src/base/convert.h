@@ -187,6 +187,11 @@ static inline uint64_t cni_f64_to_u64(double x)
 
 static inline uint64_t cni_f32_to_u64(float x) { return cni_f64_to_u64(x); }
 
+/* ---- integer to float: without -ftrapping-math gcc 12 makes one truncation of a conversion to an integer and back,
+ * which keeps the sign of -0.5 where the integer has none ---- */
+static inline float cni_whole_f32(float x) { return x == 0 ? 0 : x; }
+static inline double cni_whole_f64(double x) { return x == 0 ? 0 : x; }
+
 /* ---- the list of types, for code that is generated per type ---- */
 /* CNI_TO_T(K, v) converts v to the C type of T. K says what v is: I an integer, F a float, D a double. */
 #define CNI_I32_FROM_I(v) (v)
@@ -199,6 +204,13 @@ static inline uint64_t cni_f32_to_u64(float x) { return cni_f64_to_u64(x); }
 #define CNI_U64_FROM_F(v) cni_f32_to_u64(v)
 #define CNI_U64_FROM_D(v) cni_f64_to_u64(v)
 
+#define CNI_F32_FROM_I(v) cni_whole_f32(v)
+#define CNI_F32_FROM_F(v) (v)
+#define CNI_F32_FROM_D(v) (v)
+#define CNI_F64_FROM_I(v) cni_whole_f64(v)
+#define CNI_F64_FROM_F(v) (v)
+#define CNI_F64_FROM_D(v) (v)
+
 #define CNI_TO_BOOL(K, v) ((uint8_t)((v) != 0))
 #define CNI_TO_U8(K, v) ((uint8_t)CNI_I32_FROM_##K(v))
 #define CNI_TO_I8(K, v) ((int8_t)CNI_I32_FROM_##K(v))
@@ -208,8 +220,8 @@ static inline uint64_t cni_f32_to_u64(float x) { return cni_f64_to_u64(x); }
 #define CNI_TO_U32(K, v) ((uint32_t)CNI_I64_FROM_##K(v))
 #define CNI_TO_I64(K, v) ((int64_t)CNI_I64_FROM_##K(v))
 #define CNI_TO_U64(K, v) ((uint64_t)CNI_U64_FROM_##K(v))
-#define CNI_TO_F32(K, v) ((float)(v))
-#define CNI_TO_F64(K, v) ((double)(v))
+#define CNI_TO_F32(K, v) CNI_F32_FROM_##K((float)(v))
+#define CNI_TO_F64(K, v) CNI_F64_FROM_##K((double)(v))
 
 /* Types that are C types: name, C type, K. More arguments are handed through. */
 #define CNI_EACH_NATURAL(X, ...)                                                                           \

@@ -212,6 +212,28 @@ static void conversions(void **state)
   assert_int_equal(cn_err(), 0);
 }
 
+/* Numbers in (-1, 0) that become integers and floats again are 0, which has no sign: a product shows it. */
+static void whole_numbers(void **state)
+{
+  NEEDS_COMPILER();
+  static const char *const ints[] = {"int8", "int32", "int64"}, *const floats[] = {"f32", "f64"};
+  enum { INTS = 3, FLOATS = 2 };
+  char texts[INTS * FLOATS][200];
+  one_case cases[INTS * FLOATS];
+  cn_scope *s = cn_scope_begin();
+  cn_tensor *x = cn_neg(cn_rand(CN_SHAPE(41)));
+  for (int i = 0; i < INTS; i++)
+    for (int k = 0; k < FLOATS; k++) {
+      const char *f = floats[k], *dtype = k ? "float64" : "float32";
+      char *text = texts[i * FLOATS + k];
+      snprintf(text, sizeof texts[0], "%s:%s||to:i64:%s 0;to:%s 1;mul:%s 0 2|3:%s", dtype, f, ints[i], f, f, dtype);
+      cases[i * FLOATS + k] = (one_case){text, {cn_cast(x, k ? CN_F64 : CN_F32)}, {NULL}};
+    }
+  check_cases(cases, INTS * FLOATS);
+  cn_scope_end(s);
+  assert_int_equal(cn_err(), 0);
+}
+
 /* Results that are inputs, several of one register, and steps that branch between others. */
 static void results(void **state)
 {
@@ -491,6 +513,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_primitive),
       cmocka_unit_test(conversions),
+      cmocka_unit_test(whole_numbers),
       cmocka_unit_test(results),
       cmocka_unit_test(shapes),
       cmocka_unit_test(rows), cmocka_unit_test(faults),
