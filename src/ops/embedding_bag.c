@@ -10,6 +10,8 @@
 #include "families.h"
 #include "shorthand.h"
 
+static bool is_index(const cn_desc *d) { return cni_dtype_is_int(d->dtype) && cni_dtype_computes(d->dtype); }
+
 /* ---- embedding_renorm(input, indices, max_norm, norm_type) ---- */
 
 static int embedding_renorm_infer(cn_call *c)
@@ -17,7 +19,7 @@ static int embedding_renorm_infer(cn_call *c)
   const cn_desc *w = &c->in[0]->d, *index = &c->in[1]->d;
   if (w->ndim != 2 || !cni_dtype_is_float(w->dtype))
     return cn_call_fail(c, CN_ERR_SHAPE, "takes a matrix of a floating-point type");
-  if (!cni_dtype_is_int(index->dtype) || !cni_dtype_computes(index->dtype))
+  if (!is_index(index))
     return cn_call_fail(c, CN_ERR_DTYPE, "the indices must be of an integer type, not %s",
                         cn_dtype_name((cn_dtype)index->dtype));
   return cni_infer_like(c, 0, 0, w->dtype);
@@ -53,6 +55,8 @@ static int bags_infer(cn_call *c, const cn_desc *table)
   if (table->ndim != 2) return cn_call_fail(c, CN_ERR_SHAPE, "takes a matrix, not %d dimensions", (int)table->ndim);
   if (!cni_dtype_is_float(table->dtype) || !cni_dtype_computes(table->dtype))
     return cn_call_fail(c, CN_ERR_DTYPE, "not for %s", cn_dtype_name((cn_dtype)table->dtype));
+  if (!is_index(input) || (offsets && !is_index(offsets)))
+    return cn_call_fail(c, CN_ERR_DTYPE, "indices and offsets must be of an integer type");
   if (input->ndim != (offsets ? 1 : 2) || (offsets && offsets->ndim != 1))
     return cn_call_fail(c, CN_ERR_SHAPE, "takes a vector with offsets, or a matrix without");
   return CN_OK;
