@@ -7,6 +7,8 @@
 #define CNI_OPS_POINTWISE_KINDS_H
 
 #define FLOATS_FLT USE
+#define FLOATS_FUN USE
+#define FLOATS_SLW USE
 #define FLOATS_NUM USE
 #define FLOATS_INT USE
 #define FLOATS_SGN USE
@@ -17,6 +19,8 @@
 #define FLOATS_BIT SKIP
 
 #define INTS_FLT SKIP
+#define INTS_FUN SKIP
+#define INTS_SLW SKIP
 #define INTS_NUM USE
 #define INTS_INT USE
 #define INTS_SGN USE
@@ -27,6 +31,8 @@
 #define INTS_BIT USE
 
 #define FLAGS_FLT 0
+#define FLAGS_FUN 0
+#define FLAGS_SLW 0
 #define FLAGS_NUM 0
 #define FLAGS_INT 0
 #define FLAGS_SGN 0

@@ -33,7 +33,8 @@ enum cni_prim {
 enum cni_kind {
   CNI_FLT, CNI_NUM, CNI_INT, CNI_SGN, CNI_QUO, CNI_CMP, CNI_LOG, CNI_BIT, CNI_FIT,
   CNI_SEL, /* like NUM, but the first input is a condition and does not take part in promotion */
-  CNI_UPD  /* results have the types of the inputs of their number; nothing is rounded in between (update.c) */
+  CNI_UPD, /* results have the types of the inputs of their number; nothing is rounded in between (update.c) */
+  CNI_FUN = CNI_FLT, CNI_SLW = CNI_FLT /* they differ in their loops alone */
 };
 
 typedef struct cni_prim_info {

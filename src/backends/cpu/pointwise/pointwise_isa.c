@@ -2,12 +2,18 @@
  * instruction set, so that the compiler vectorises each for it.
  *
  * Place in the flow: the leaves below cni_cpu_pointwise. Invariant: no loop is written by hand, but for those that
- * stand in for their like with the same bits. */
+ * stand in for their like with the same bits.
+ *
+ * A loop of a long formula (kind FUN) is over whole vectors, and what is left over is one more of them, padded: copies
+ * of the formula for half a vector and for single numbers would be twice as much code again. Formulas that branch (SLW)
+ * gain nothing by wider vectors: AVX-512 has AVX2's loops of them. */
 #include <string.h>
 
 #include "backends/cpu/isa.h"
 #if CNI_FOR_AVX512
 #include "avx512/exp16.h"
+#elif CNI_FOR_AVX2
+#include <immintrin.h>
 #endif
 #include "ops/pointwise_fn.h"
 #include "ops/pointwise_kinds.h"
@@ -58,14 +64,119 @@ typedef unsigned long long uint64_type;
     } \
   }
 
+/* Elements of type T in a vector of the level. */
+enum { VECTOR = CNI_FOR_AVX512 ? 64 : CNI_FOR_AVX2 ? 32 : 16 };
+#define WHOLE(T) (VECTOR / (int)sizeof(T))
+
+#if CNI_ISA_LEVEL > 0
+/* `bytes` of a vector, a multiple of 4, from there into a room for all of it, with zeros behind them; and back. By
+ * masks where the level has them: loads of a vector wait long for stores of less. */
+#if CNI_FOR_AVX512
+#define FIRST_LANES(bytes) (__mmask16)((1u << (bytes) / 4) - 1)
+static void padded(void *room, const void *from, size_t bytes)
+{
+  _mm512_storeu_ps(room, _mm512_maskz_loadu_ps(FIRST_LANES(bytes), from));
+}
+static void part_of(void *to, const void *room, size_t bytes)
+{
+  _mm512_mask_storeu_ps(to, FIRST_LANES(bytes), _mm512_loadu_ps(room));
+}
+#elif CNI_FOR_AVX2
+#define FIRST_LANES(bytes) \
+  _mm256_cmpgt_epi32(_mm256_set1_epi32((int)(bytes) / 4), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7))
+static void padded(void *room, const void *from, size_t bytes)
+{
+  _mm256_storeu_ps(room, _mm256_maskload_ps(from, FIRST_LANES(bytes)));
+}
+static void part_of(void *to, const void *room, size_t bytes)
+{
+  _mm256_maskstore_ps(to, FIRST_LANES(bytes), _mm256_loadu_ps(room));
+}
+#else
+static void padded(void *room, const void *from, size_t bytes)
+{
+  memset(room, 0, VECTOR);
+  memcpy(room, from, bytes);
+}
+static void part_of(void *to, const void *room, size_t bytes) { memcpy(to, room, bytes); }
+#endif
+
+/* What is left over of n elements behind whole vectors: `loop` over one more. */
+static __attribute__((noinline)) void left_over(cni_pw_loop loop, size_t size, int arity, char *y,
+                                                const void *const *x, int64_t n)
+{
+  char room[3][VECTOR], out[VECTOR];
+  const size_t left = (size_t)n * size % VECTOR, done = (size_t)n * size - left;
+  for (int i = 0; i < arity; i++) padded(room[i], (const char *)x[i] + done, left);
+  loop(out, room[0], room[1], room[2], VECTOR / (int64_t)size);
+  part_of(y + done, out, left);
+}
+#define WHOLES(name, T, S, arity, formula, ...) \
+  static void name##_##S(void *y_, const void *a_, const void *b_, const void *c_, int64_t n) \
+  { \
+    T *y = y_; \
+    const T *a0 = a_, *b0 = b_, *c0 = c_; \
+    (void)b0, (void)c0; \
+    CNI_IVDEP for (int64_t i = 0, m = n & -WHOLE(T); i < m; i++) \
+    { \
+      __VA_ARGS__; \
+      y[i] = (T)(formula); \
+    } \
+    if (n % WHOLE(T)) \
+      left_over(name##_##S, sizeof(T), arity, y_, (const void *const[]){a_, b_, c_}, n); \
+  }
+#define WHOLES1(name, T, S, formula) WHOLES(name, T, S, 1, formula, const T a = a0[i])
+#define WHOLES2(name, T, S, formula) WHOLES(name, T, S, 2, formula, const T a = a0[i], b = b0[i])
+#define WHOLES3(name, T, S, formula) WHOLES(name, T, S, 3, formula, const T a = a0[i], b = b0[i], c = c0[i])
+#else
+#define WHOLES1 LOOP1
+#define WHOLES2 LOOP2
+#define WHOLES3 LOOP3
+#endif
+
+/* Loops of formulas that branch: AVX2's are lent to AVX-512. */
+#define LENT(name, S) \
+  void cni_pw_##name##_##S##_avx2(void *y, const void *a, const void *b, const void *c, int64_t n)
+#if CNI_FOR_AVX2
+#define BRANCHES(loop, name, T, S, formula) \
+  loop(name, T, S, formula) \
+  LENT(name, S); \
+  LENT(name, S) { name##_##S(y, a, b, c, n); }
+#elif CNI_FOR_AVX512
+#define BRANCHES(loop, name, T, S, formula) \
+  LENT(name, S); \
+  static void name##_##S(void *y, const void *a, const void *b, const void *c, int64_t n) \
+  { \
+    cni_pw_##name##_##S##_avx2(y, a, b, c, n); \
+  }
+#else
+#define BRANCHES(loop, name, T, S, formula) loop(name, T, S, formula)
+#endif
+#define BRANCHES1(name, T, S, formula) BRANCHES(LOOP1, name, T, S, formula)
+#define BRANCHES2(name, T, S, formula) BRANCHES(LOOP2, name, T, S, formula)
+#define BRANCHES3(name, T, S, formula) BRANCHES(LOOP3, name, T, S, formula)
+
+/* The loop of a kind of formula. */
+#define LOOPS_FUN(arity) WHOLES##arity
+#define LOOPS_SLW(arity) BRANCHES##arity
+#define LOOPS_FLT(arity) LOOP##arity
+#define LOOPS_NUM LOOPS_FLT
+#define LOOPS_INT LOOPS_FLT
+#define LOOPS_SGN LOOPS_FLT
+#define LOOPS_QUO LOOPS_FLT
+#define LOOPS_CMP LOOPS_FLT
+#define LOOPS_LOG LOOPS_FLT
+#define LOOPS_FIT LOOPS_FLT
+#define LOOPS_BIT LOOPS_FLT
+
 #define SKIP(L, name, f) /* of USE and SKIP: ops/pointwise_kinds.h */
 
 #define PWP1 PW1
 #define PWP2 PW2
 
-#define PW1(name, kind, f, ...) FLOATS_##kind(LOOP1, name, f)
-#define PW2(name, kind, f, ...) FLOATS_##kind(LOOP2, name, f)
-#define PWP3(name, kind, f, ...) FLOATS_##kind(LOOP3, name, f)
+#define PW1(name, kind, f, ...) FLOATS_##kind(LOOPS_##kind(1), name, f)
+#define PW2(name, kind, f, ...) FLOATS_##kind(LOOPS_##kind(2), name, f)
+#define PWP3(name, kind, f, ...) FLOATS_##kind(LOOPS_##kind(3), name, f)
 #define USE(L, name, f) L(name, float, f32, f)
 #define T float
 #define M(fn) cnm_##fn##f
