@@ -4,78 +4,22 @@
  * step is a primitive of formulas.def. Invariant: what is computed, and where it is rounded, is what the CPU's loops
  * do: small types are computed in float32 or int64, and stored as convert.h says. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "formats/formula.h"
 #include "rows.h"
 
 typedef struct program {
   cni_hcall *c;
-  const char *s;
+  cni_formula f;
   cni_hval *reg;
   size_t nreg, cap;
-  int type;          /* of the registers of a program that has no types of its own */
-  bool typed;
-  int ndim;          /* of everything that is computed */
+  int type; /* of the registers of a program that has no types of its own */
+  int ndim; /* of everything that is computed */
   int64_t shape[CN_MAX_DIMS];
 } program;
 
 static const cni_hval absent = {.id = -1};
-
-static cni_hval bad(program *p)
-{
-  cni_hlo_fail(p->c->h, CN_ERR_INTERNAL, "%s: a program that is not understood at \"%.20s\"", p->c->name, p->s);
-  p->s = "";
-  return absent;
-}
-
-static bool eat(program *p, char c)
-{
-  if (*p->s != c) return false;
-  p->s++;
-  return true;
-}
-
-static int integer(program *p)
-{
-  char *end;
-  long v = strtol(p->s, &end, 10);
-  if (end == p->s) bad(p);
-  else p->s = end;
-  return (int)v;
-}
-
-static void word(program *p, char room[32])
-{
-  size_t n = strcspn(p->s, ":@* ,;|");
-  if (n > 31) bad(p), n = 0;
-  memcpy(room, p->s, n);
-  room[n] = 0;
-  p->s += n;
-}
-
-static int class_of_word(program *p)
-{
-  static const struct {
-    const char *name;
-    int dtype;
-  } classes[] = {{"f32", CN_F32}, {"f64", CN_F64}, {"i64", CN_I64}, {"u64", CN_U64}};
-  char name[32];
-  word(p, name);
-  for (int i = 0; i < 4; i++)
-    if (!strcmp(name, classes[i].name)) return classes[i].dtype;
-  bad(p);
-  return CN_F32;
-}
-
-static int dtype_of_word(program *p)
-{
-  char name[32];
-  word(p, name);
-  int dtype = (int)cn_dtype_find(name);
-  if (!dtype) bad(p);
-  return dtype ? dtype : CN_F32;
-}
 
 static void put(program *p, cni_hval v)
 {
@@ -86,7 +30,9 @@ static void put(program *p, cni_hval v)
 static cni_hval get(program *p, int i)
 {
   if (p->c->h->failed) return absent;
-  return i < 0 || (size_t)i >= p->nreg ? bad(p) : p->reg[i];
+  if (!p->f.bad && i >= 0 && (size_t)i < p->nreg) return p->reg[i];
+  cni_hlo_fail(p->c->h, CN_ERR_INTERNAL, "%s: a program that is not understood", p->c->name);
+  return absent;
 }
 
 /* ---- inputs ---- */
@@ -112,23 +58,16 @@ static cni_hval load(program *p, int i, int type, const cn_graph_formula *f)
 
 static void load_all(program *p, const cn_graph_formula *f)
 {
-  int n = p->c->nin;
-  p->typed = *p->s < '0' || *p->s > '9';
-  if (!p->typed && integer(p) != n) bad(p);
+  const int n = p->c->nin;
+  cni_formula_inputs(&p->f, n);
   for (int i = 0; i < n; i++) {
-    int type = p->type;
-    if (p->typed) {
-      if (i && !eat(p, ',')) bad(p);
-      dtype_of_word(p);
-      if (!eat(p, ':')) bad(p);
-      type = class_of_word(p);
-    }
+    const int own = cni_formula_input(&p->f, i), type = own ? own : p->type;
     put(p, load(p, i, type, f));
     if (p->c->h->failed) return;
     if (!p->reg[i].number) continue;
     p->reg[i] =
         type == CN_F32 || type == CN_F64 || p->reg[i].dtype != CN_F64 ? p->reg[i] : cni_hlo_int((int64_t)p->reg[i].f);
-    if (p->typed) p->reg[i] = cni_hlo_splat(p->c->h, p->reg[i], type, p->ndim, p->shape);
+    if (own) p->reg[i] = cni_hlo_splat(p->c->h, p->reg[i], type, p->ndim, p->shape);
   }
 }
 
@@ -136,20 +75,11 @@ static void constants(program *p)
 {
   const cn_value *args = p->c->args;
   bool own = p->c->op->pointwise != NULL;
-  while (*p->s && *p->s != '|') {
-    double v;
-    if (eat(p, '@')) {
-      int k = integer(p);
-      v = own ? cni_harg_float(p->c, k) : args[p->c->nargs - 1].u.fs[k];
-    } else {
-      const char *end;
-      v = cn_number_read(p->s, &end);
-      p->s = end;
-    }
-    cni_hval number = cni_hlo_num(v);
-    if (p->typed && eat(p, ':')) number = cni_hlo_splat(p->c->h, number, class_of_word(p), p->ndim, p->shape);
-    put(p, number);
-    if (!eat(p, ',') && *p->s != '|') bad(p);
+  for (cni_formula_bar(&p->f); cni_formula_more(&p->f) && !p->c->h->failed; cni_formula_between(&p->f, ',')) {
+    const cni_formula_constant k = cni_formula_read_constant(&p->f);
+    const double v = k.k < 0 ? k.value : own ? cni_harg_float(p->c, k.k) : args[p->c->nargs - 1].u.fs[k.k];
+    const cni_hval number = cni_hlo_num(v);
+    put(p, k.type ? cni_hlo_splat(p->c->h, number, k.type, p->ndim, p->shape) : number);
   }
 }
 
@@ -232,19 +162,14 @@ static cni_hval arithmetic(program *p, const char *name, int type, int n, cni_hv
 
 static void step(program *p)
 {
-  char name[32];
+  const cni_formula_step s = cni_formula_read_step(&p->f);
+  const int type = s.type ? s.type : p->type;
   cni_hval x[3];
-  int n = 0, type = p->type, via = 0, dims = 0;
-  word(p, name);
-  if (p->typed && eat(p, ':')) type = class_of_word(p);
-  if (eat(p, ':')) via = dtype_of_word(p);
-  if (eat(p, '*')) dims = integer(p);
-  if (eat(p, '@')) p->s += strcspn(p->s, " ");
-  while (n < 3 && eat(p, ' ')) x[n++] = get(p, integer(p));
-  if (p->c->h->failed || !n) return;
-  if (cn_string_starts(name, "row_")) put(p, row_step(p, name, dims, x[0]));
-  else if (!strcmp(name, "to")) put(p, converted(p, x[0], type, via));
-  else put(p, arithmetic(p, name, type, n, x));
+  for (int i = 0; i < s.n; i++) x[i] = get(p, s.reg[i]);
+  if (p->c->h->failed || !s.n) return;
+  if (cn_string_starts(s.name, "row_")) put(p, row_step(p, s.name, s.dims, x[0]));
+  else if (!strcmp(s.name, "to")) put(p, converted(p, x[0], type, s.via));
+  else put(p, arithmetic(p, s.name, type, s.n, x));
 }
 
 /* A result in the shape that it has: rows of one value are cut to it. */
@@ -272,13 +197,6 @@ static void find_shape(program *p)
   }
 }
 
-static int register_type(int compute)
-{
-  if (compute == CN_F64) return CN_F64;
-  if (cni_hlo_is_float(compute)) return CN_F32;
-  return compute == CN_U64 ? CN_U64 : CN_I64;
-}
-
 void cni_hlo_pointwise(cni_hcall *c)
 {
   cn_graph_formula f = {sizeof f};
@@ -287,22 +205,13 @@ void cni_hlo_pointwise(cni_hcall *c)
     c->h->failed = true;
     return;
   }
-  p.s = f.text;
-  p.type = register_type(f.compute);
+  p.f.s = f.text;
+  p.type = cni_formula_register_type(f.compute);
   find_shape(&p);
   load_all(&p, &f);
-  if (!eat(&p, '|')) bad(&p);
   constants(&p);
-  if (!eat(&p, '|')) bad(&p);
-  while (!c->h->failed && *p.s && *p.s != '|') {
-    step(&p);
-    if (!eat(&p, ';') && *p.s != '|') bad(&p);
-  }
-  if (!eat(&p, '|')) bad(&p);
-  for (int k = 0; k < c->nout && !c->h->failed; k++) {
-    result(&p, k, get(&p, integer(&p)));
-    p.s += strcspn(p.s, ",");
-    if (*p.s) p.s++;
-  }
+  for (cni_formula_bar(&p.f); cni_formula_more(&p.f) && !c->h->failed; cni_formula_between(&p.f, ';')) step(&p);
+  cni_formula_bar(&p.f);
+  for (int k = 0; k < c->nout && !c->h->failed; k++) result(&p, k, get(&p, cni_formula_read_result(&p.f)));
   cn_free(p.reg, p.cap * sizeof *p.reg);
 }

@@ -3,75 +3,18 @@
  * Place in the flow: graph.c calls this for ops that have a program and no row; cn_graph_formula_at gives it as text,
  * each step is a primitive in the words of expr.c. Invariant: what is computed, and where it is rounded, is what the
  * CPU's loops do: small types are computed in float32 or int64. */
-#include <stdlib.h>
 #include <string.h>
 
+#include "formats/formula.h"
 #include "row.h"
 
 typedef struct program {
   cni_oxcall *c;
-  const char *s;
+  cni_formula f;
   cni_oxval *reg;
   size_t nreg, cap;
   int type; /* of the registers of a program that has no types of its own */
-  bool typed;
-  int ndim; /* of everything that is computed */
 } program;
-
-static cni_oxval bad(program *p)
-{
-  cni_ox_fail(p->c->x, CN_ERR_INTERNAL, "%s: a program that is not understood at \"%.20s\"", p->c->name, p->s);
-  p->s = "";
-  return cni_ox_absent();
-}
-
-static bool eat(program *p, char c)
-{
-  if (*p->s != c) return false;
-  p->s++;
-  return true;
-}
-
-static int integer(program *p)
-{
-  char *end;
-  long v = strtol(p->s, &end, 10);
-  if (end == p->s) bad(p);
-  else p->s = end;
-  return (int)v;
-}
-
-static void word(program *p, char room[32])
-{
-  size_t n = strcspn(p->s, ":@* ,;|");
-  if (n > 31) bad(p), n = 0;
-  memcpy(room, p->s, n);
-  room[n] = 0;
-  p->s += n;
-}
-
-static int class_of_word(program *p)
-{
-  static const struct {
-    const char *name;
-    int dtype;
-  } classes[] = {{"f32", CN_F32}, {"f64", CN_F64}, {"i64", CN_I64}, {"u64", CN_U64}};
-  char name[32];
-  word(p, name);
-  for (int i = 0; i < 4; i++)
-    if (!strcmp(name, classes[i].name)) return classes[i].dtype;
-  bad(p);
-  return CN_F32;
-}
-
-static int dtype_of_word(program *p)
-{
-  char name[32];
-  word(p, name);
-  int dtype = (int)cn_dtype_find(name);
-  if (!dtype) bad(p);
-  return dtype ? dtype : CN_F32;
-}
 
 static void put(program *p, cni_oxval v)
 {
@@ -82,7 +25,9 @@ static void put(program *p, cni_oxval v)
 static cni_oxval get(program *p, int i)
 {
   if (p->c->x->failed) return cni_ox_absent();
-  return i < 0 || (size_t)i >= p->nreg ? bad(p) : p->reg[i];
+  if (!p->f.bad && i >= 0 && (size_t)i < p->nreg) return p->reg[i];
+  cni_ox_fail(p->c->x, CN_ERR_INTERNAL, "%s: a program that is not understood", p->c->name);
+  return cni_ox_absent();
 }
 
 /* ---- inputs ---- */
@@ -104,20 +49,13 @@ static cni_oxval load(program *p, int i, int type, const cn_graph_formula *f)
 
 static void load_all(program *p, const cn_graph_formula *f)
 {
-  int n = p->c->nin;
-  p->typed = *p->s < '0' || *p->s > '9';
-  if (!p->typed && integer(p) != n) bad(p);
+  const int n = p->c->nin;
+  cni_formula_inputs(&p->f, n);
   for (int i = 0; i < n && !p->c->x->failed; i++) {
-    int type = p->type;
-    if (p->typed) {
-      if (i && !eat(p, ',')) bad(p);
-      dtype_of_word(p);
-      if (!eat(p, ':')) bad(p);
-      type = class_of_word(p);
-    }
+    const int own = cni_formula_input(&p->f, i), type = own ? own : p->type;
     cni_oxval v = load(p, i, type, f);
     if (v.number && v.dtype == CN_F64 && !cni_ox_is_float(type)) v = cni_ox_whole((int64_t)v.f);
-    if (v.number && p->typed) v = cni_ox_const(p->c->x, v, type);
+    if (v.number && own) v = cni_ox_const(p->c->x, v, type);
     put(p, v);
   }
 }
@@ -126,23 +64,16 @@ static void constants(program *p)
 {
   const cn_value *args = p->c->args;
   bool own = p->c->op->pointwise != NULL;
-  while (*p->s && *p->s != '|' && !p->c->x->failed) {
-    cni_oxval number;
-    if (eat(p, '@')) {
-      int k = integer(p), arg = own ? k : p->c->nargs - 1, element = own ? 0 : k;
+  for (cni_formula_bar(&p->f); cni_formula_more(&p->f) && !p->c->x->failed; cni_formula_between(&p->f, ',')) {
+    const cni_formula_constant k = cni_formula_read_constant(&p->f);
+    cni_oxval number = cni_ox_num(k.value);
+    if (k.k >= 0) {
+      const int arg = own ? k.k : p->c->nargs - 1, element = own ? 0 : k.k;
       if (cni_oxarg_open(p->c, arg)) number = cni_oxarg_value(p->c, arg, element, p->type);
-      else number = cni_ox_num(own ? cni_oxarg_float(p->c, k) : args[arg].u.fs[k]);
-    } else {
-      const char *end;
-      number = cni_ox_num(cn_number_read(p->s, &end));
-      p->s = end;
+      else number = cni_ox_num(own ? cni_oxarg_float(p->c, k.k) : args[arg].u.fs[k.k]);
     }
-    if (p->typed && eat(p, ':')) {
-      int type = class_of_word(p);
-      number = number.number ? cni_ox_const(p->c->x, number, type) : cni_ox_cast(p->c->x, number, type);
-    }
+    if (k.type) number = number.number ? cni_ox_const(p->c->x, number, k.type) : cni_ox_cast(p->c->x, number, k.type);
     put(p, number);
-    if (!eat(p, ',') && *p->s != '|') bad(p);
   }
 }
 
@@ -189,19 +120,14 @@ static cni_oxval arithmetic(program *p, const char *name, int type, int n, cni_o
 
 static void step(program *p)
 {
-  char name[32];
+  const cni_formula_step s = cni_formula_read_step(&p->f);
+  const int type = s.type ? s.type : p->type;
   cni_oxval v[3];
-  int n = 0, type = p->type, via = 0, dims = 0;
-  word(p, name);
-  if (p->typed && eat(p, ':')) type = class_of_word(p);
-  if (eat(p, ':')) via = dtype_of_word(p);
-  if (eat(p, '*')) dims = integer(p);
-  if (eat(p, '@')) p->s += strcspn(p->s, " ");
-  while (n < 3 && eat(p, ' ')) v[n++] = get(p, integer(p));
-  if (p->c->x->failed || !n) return;
-  if (cn_string_starts(name, "row_")) put(p, row_step(p, name, dims, v[0]));
-  else if (!strcmp(name, "to")) put(p, converted(p, v[0], type, via));
-  else put(p, arithmetic(p, name, type, n, v));
+  for (int i = 0; i < s.n; i++) v[i] = get(p, s.reg[i]);
+  if (p->c->x->failed || !s.n) return;
+  if (cn_string_starts(s.name, "row_")) put(p, row_step(p, s.name, s.dims, v[0]));
+  else if (!strcmp(s.name, "to")) put(p, converted(p, v[0], type, s.via));
+  else put(p, arithmetic(p, s.name, type, s.n, v));
 }
 
 /* ---- results ---- */
@@ -230,13 +156,6 @@ static void result(program *p, int k, cni_oxval v)
   cni_ox_give(p->c, k, v);
 }
 
-static int register_type(int compute)
-{
-  if (compute == CN_F64) return CN_F64;
-  if (cni_ox_is_float(compute)) return CN_F32;
-  return compute == CN_U64 ? CN_U64 : CN_I64;
-}
-
 /* One step of arithmetic that gives the same in a type as small as its operands'. */
 static bool is_plain(const program *p, const cn_graph_formula *f)
 {
@@ -262,22 +181,13 @@ bool cni_ox_pointwise(cni_oxcall *c)
     c->x->failed = true;
     return true;
   }
-  p.s = f.text;
-  p.type = is_plain(&p, &f) ? f.compute : register_type(f.compute);
+  p.f.s = f.text;
+  p.type = is_plain(&p, &f) ? f.compute : cni_formula_register_type(f.compute);
   load_all(&p, &f);
-  if (!eat(&p, '|')) bad(&p);
   constants(&p);
-  if (!eat(&p, '|')) bad(&p);
-  while (!c->x->failed && *p.s && *p.s != '|') {
-    step(&p);
-    if (!eat(&p, ';') && *p.s != '|') bad(&p);
-  }
-  if (!eat(&p, '|')) bad(&p);
-  for (int k = 0; k < c->nout && !c->x->failed; k++) {
-    result(&p, k, get(&p, integer(&p)));
-    p.s += strcspn(p.s, ",");
-    if (*p.s) p.s++;
-  }
+  for (cni_formula_bar(&p.f); cni_formula_more(&p.f) && !c->x->failed; cni_formula_between(&p.f, ';')) step(&p);
+  cni_formula_bar(&p.f);
+  for (int k = 0; k < c->nout && !c->x->failed; k++) result(&p, k, get(&p, cni_formula_read_result(&p.f)));
   cn_free(p.reg, p.cap * sizeof *p.reg);
   return true;
 }
