@@ -2,55 +2,11 @@
 inference, run by onnxruntime, and compared with what cairn gave."""
 import os
 import sys
-from dataclasses import dataclass, field
 
 import numpy as np
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "stablehlo"))
-from cases import close, numpy_type  # noqa: E402 (the same form, and the same comparison)
-
-
-@dataclass
-class Case:
-    sample: str
-    model: bytes = b""
-    inputs: list = field(default_factory=list)
-    wanted: list = field(default_factory=list)      # None: random numbers, of which type and sizes count
-    tolerances: list = field(default_factory=list)
-
-
-def read(path):
-    """All cases of a file."""
-    with open(path, "rb") as file:
-        data = file.read()
-    at, cases = 0, []
-    while at < len(data):
-        case, described, size = Case(""), [], 0
-        while True:
-            end = data.index(b"\n", at)
-            what, _, rest = data[at:end].decode().partition(" ")
-            at = end + 1
-            if what == "end":
-                break
-            if what == "sample":
-                case.sample = rest
-            elif what == "module":
-                size = int(rest)
-            else:
-                words = rest.split()
-                ndim = int(words[1])
-                described.append((what, numpy_type(words[0]), [int(n) for n in words[2:2 + ndim]]))
-                if what != "in":
-                    case.tolerances.append((float(words[-2]), float(words[-1])))
-        case.model = data[at:at + size]
-        at += size
-        for what, dtype, shape in described:
-            count = int(np.prod(shape, dtype=np.int64))
-            array = np.frombuffer(data, dtype, count, at).reshape(shape)
-            at += count * dtype.itemsize
-            (case.inputs if what == "in" else case.wanted).append((what, array))
-        cases.append(case)
-    return cases
+from cases import close, read  # noqa: E402 (the same form, and the same comparison)
 
 
 def ort_value(ort, array):
@@ -83,18 +39,18 @@ def plain(array):
 
 def wrong_with(case, onnx, ort):
     """"" or what is wrong."""
-    model = onnx.load_from_string(case.model)
+    model = onnx.load_from_string(case.program)
     onnx.checker.check_model(model, full_check=True)
     options = ort.SessionOptions()
     options.log_severity_level = 4
     options.intra_op_num_threads = 1
     data = with_plain_outputs(model).SerializeToString()
     session = ort.InferenceSession(data, options, providers=["CPUExecutionProvider"])
-    given = {i.name: ort_value(ort, a) for i, (_, a) in zip(session.get_inputs(), case.inputs)}
+    given = {i.name: ort_value(ort, a) for i, a in zip(session.get_inputs(), case.inputs)}
     made = session.run_with_ort_values([o.name for o in session.get_outputs()], given)
-    for k, (value, (what, want), tolerance) in enumerate(zip(made, case.wanted, case.tolerances)):
+    for k, (value, want, random, tolerance) in enumerate(zip(made, case.wanted, case.random, case.tolerances)):
         have, want = value.numpy(), plain(want)
-        if what == "random" and have.dtype == want.dtype and have.shape == want.shape:
+        if random and have.dtype == want.dtype and have.shape == want.shape:
             continue
         why = close(have, want, tolerance)
         if why:

@@ -10,6 +10,7 @@
 
 #include "tensor/tensor.h"
 #include "traced.h"
+#include "written.h"
 
 /* Random numbers are the runtime's own: of those a model is written, and read again, but not compared. */
 typedef struct written {
@@ -21,22 +22,6 @@ typedef struct written {
 } written;
 
 /* ---- for others ---- */
-
-static void put_described(FILE *f, const char *what, cn_tensor *t)
-{
-  const cn_desc *d = cn_desc_of(t);
-  fprintf(f, "%s %s %d", what, cn_dtype_name((cn_dtype)d->dtype), d->ndim);
-  for (int k = 0; k < d->ndim; k++) fprintf(f, " %lld", (long long)d->shape[k]);
-}
-
-static bool put_bytes(FILE *f, cn_tensor *t)
-{
-  size_t n = cn_tensor_nbytes(t);
-  void *bytes = malloc(n + 1);
-  bool good = bytes && !cn_to_data(bytes, n, t) && fwrite(bytes, 1, n, f) == n;
-  free(bytes);
-  return good;
-}
 
 /* Outputs in the graph's order: results, then gradients. */
 static size_t outputs_of(cn_tensor **out, bool *gradient, const written *w)
@@ -62,18 +47,18 @@ static bool put_case(FILE *f, const written *w)
   bool gradient[MOST_OUTPUTS], good = true;
   size_t n = outputs_of(out, gradient, w);
   fprintf(f, "sample %s\nmodule %lld\n", w->t->s->text, (long long)cn_numel(w->model));
-  for (size_t i = 0; i < w->k->ninputs; i++) put_described(f, "in", w->k->c->in[w->k->input[i]]), fputc('\n', f);
+  for (size_t i = 0; i < w->k->ninputs; i++) case_describe(f, "in", w->k->c->in[w->k->input[i]]), fputc('\n', f);
   for (size_t i = 0; i < n; i++) {
     tolerance own = tolerance_of((int)cn_dtype_of(out[i]), scale_of(w, gradient[i])), other = own;
     if (gradient[i]) other = tolerance_of((int)cn_dtype_of(out[0]), scale_of(w, true));
     if (other.rtol > own.rtol) own = other;
-    put_described(f, w->random ? "random" : "out", out[i]);
+    case_describe(f, w->random ? "random" : "out", out[i]);
     fprintf(f, " %g %g\n", own.rtol, own.atol);
   }
   fprintf(f, "end\n");
-  good = put_bytes(f, w->model);
-  for (size_t i = 0; i < w->k->ninputs && good; i++) good = put_bytes(f, w->k->c->in[w->k->input[i]]);
-  for (size_t i = 0; i < n && good; i++) good = put_bytes(f, out[i]);
+  good = case_bytes(f, w->model);
+  for (size_t i = 0; i < w->k->ninputs && good; i++) good = case_bytes(f, w->k->c->in[w->k->input[i]]);
+  for (size_t i = 0; i < n && good; i++) good = case_bytes(f, out[i]);
   return good;
 }
 

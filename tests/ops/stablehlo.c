@@ -14,22 +14,7 @@
 
 #include "tensor/tensor.h"
 #include "traced.h"
-
-static void put_described(FILE *f, const char *what, cn_tensor *t)
-{
-  const cn_desc *d = cn_desc_of(t);
-  fprintf(f, "%s %s %d", what, cn_dtype_name((cn_dtype)d->dtype), d->ndim);
-  for (int k = 0; k < d->ndim; k++) fprintf(f, " %lld", (long long)d->shape[k]);
-}
-
-static bool put_bytes(FILE *f, cn_tensor *t)
-{
-  size_t n = cn_tensor_nbytes(t);
-  void *bytes = malloc(n + 1);
-  bool good = bytes && !cn_to_data(bytes, n, t) && fwrite(bytes, 1, n, f) == n;
-  free(bytes);
-  return good;
-}
+#include "written.h"
 
 /* Outputs in the graph's order: results, then gradients. */
 static size_t outputs_of(cn_tensor **out, cn_tensor **like, const traced *k, const call_result *want)
@@ -60,20 +45,20 @@ static bool put_case(FILE *f, const trial *t, const traced *k, const cn_graph *g
   size_t n = outputs_of(out, like, k, want);
   bool good = true;
   fprintf(f, "sample %s\nmodule %zu\n", t->s->text, strlen(text));
-  for (size_t i = 0; i < nin; i++) put_described(f, "in", in[i]), fputc('\n', f);
+  for (size_t i = 0; i < nin; i++) case_describe(f, "in", in[i]), fputc('\n', f);
   if (random) fputs("in uint64 0\nin uint64 0\n", f);
   for (size_t i = 0; i < n; i++) {
     double scale = like[i] ? t->family->grad_scale : t->family->scale;
     tolerance own = tolerance_of((int)cn_dtype_of(out[i]), scale), other = own;
     if (like[i]) other = tolerance_of((int)cn_dtype_of(like[i]), scale);
     if (other.rtol > own.rtol) own = other;
-    put_described(f, "out", out[i]);
+    case_describe(f, "out", out[i]);
     fprintf(f, " %g %g\n", own.rtol, own.atol);
   }
   fprintf(f, "end\n%s", text);
-  for (size_t i = 0; i < nin && good; i++) good = put_bytes(f, in[i]);
+  for (size_t i = 0; i < nin && good; i++) good = case_bytes(f, in[i]);
   if (random && good) good = fwrite(random, sizeof *random, 2, f) == 2;
-  for (size_t i = 0; i < n && good; i++) good = put_bytes(f, out[i]);
+  for (size_t i = 0; i < n && good; i++) good = case_bytes(f, out[i]);
   return good;
 }
 

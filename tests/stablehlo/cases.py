@@ -1,5 +1,6 @@
-"""Cases that the driver "stablehlo" of test_ops wrote (tests/ops/stablehlo.c): read, many of them joined into one module,
-compiled and run on the CPU by jaxlib, and compared with what cairn gave."""
+"""Cases that the drivers "stablehlo" and "onnx" of test_ops wrote (tests/ops/stablehlo.c, onnx.c): read; those of
+StableHLO joined into one module, compiled and run on the CPU by jaxlib, and compared with what cairn gave. The others
+are run by tests/onnx/exported.py."""
 import os
 import re
 from dataclasses import dataclass, field
@@ -22,10 +23,15 @@ def numpy_type(name):
 @dataclass
 class Case:
     sample: str
-    text: str = ""
+    program: bytes = b""                            # text of StableHLO, or a model
     inputs: list = field(default_factory=list)
     wanted: list = field(default_factory=list)
+    random: list = field(default_factory=list)      # of each that is wanted: whether type and sizes alone count
     tolerances: list = field(default_factory=list)
+
+    @property
+    def text(self):
+        return self.program.decode()
 
 
 def read(path):
@@ -49,9 +55,10 @@ def read(path):
                 words = rest.split()
                 ndim = int(words[1])
                 described.append((what, numpy_type(words[0]), [int(n) for n in words[2:2 + ndim]]))
-                if what == "out":
+                if what != "in":
+                    case.random.append(what == "random")
                     case.tolerances.append((float(words[-2]), float(words[-1])))
-        case.text = data[at:at + size].decode()
+        case.program = data[at:at + size]
         at += size
         for what, dtype, shape in described:
             count = int(np.prod(shape, dtype=np.int64))
