@@ -194,7 +194,7 @@ def dft(d):
 @family("STFT")
 def stft(d):
     size, step = d.int(4, 8), d.int(1, 3)
-    x = d.values((d.int(1, 2), 20, 1), d.one(F32, F64))
+    x = d.values((d.int(1, 2), 20, *d.one((1,), ())), d.one(F32, F64))
     win = d.maybe(d.values((size,), x.dtype))
     d.says(
         x,

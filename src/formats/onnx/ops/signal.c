@@ -65,11 +65,13 @@ static int dft(cni_onnx_call *c)
   return cni_onnx_out(c, 0, t && cn_dtype_of(t) != dtype ? cn_cast(t, dtype) : t);
 }
 
-/* Transforms of windows along the signal: (batch, frames, points, 2). */
+/* Transforms of windows along the signal: (batch, frames, points, 2). Exporters leave the last dimension of real signals
+ * away, as onnxruntime lets them. */
 static int stft(cni_onnx_call *c)
 {
   cn_tensor *x = cni_onnx_in(c, 0), *window = cni_onnx_maybe(c, 2);
   int64_t step = cni_onnx_int_in(c, 1, 0);
+  if (x && cn_ndim(x) == 2) x = cn_unsqueeze(x, 2);
   if (check_signal(c, x)) return cn_err();
   if (cn_ndim(x) != 3) return cni_onnx_fail(c, CN_ERR_SHAPE, "a signal is (batch, length, 1 or 2)");
   int64_t size = cn_shape(x)[1], n = cni_onnx_int_in(c, 3, window ? cn_numel(window) : size);
