@@ -17,7 +17,7 @@ static int safe_softmax_decompose(cn_call *c)
 {
   int64_t dim = cni_arg_int(c->args, 1);
   cn_dtype dtype = (cn_dtype)cni_arg_int_or(c->args, 2, cni_float_type(c->in[0]->d.dtype));
-  cn_tensor *x = cni_in_type(c->in[0], dtype), *none = cn_num(0);
+  cn_tensor *x = cni_in_type(c->in[0], (int)dtype), *none = cn_num(0);
   cn_tensor *masked = cn_all(cn_eq(x, cn_num(-INFINITY)), .dim = CN_INTS(dim), .keepdim = true);
   c->out[0] = cn_where(masked, none, cn_softmax(cn_where(masked, none, x), dim));
   return cn_err();
