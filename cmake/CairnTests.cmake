@@ -76,7 +76,8 @@ endforeach()
 if(CAIRN_CUDA_BUILT AND CMAKE_SYSTEM_NAME STREQUAL "Linux")
   add_library(simt SHARED
     ${PROJECT_SOURCE_DIR}/tests/simt/simt.c ${PROJECT_SOURCE_DIR}/tests/simt/simt_memory.c
-    ${PROJECT_SOURCE_DIR}/tests/simt/devices.c ${PROJECT_SOURCE_DIR}/tests/simt/sensors.c)
+    ${PROJECT_SOURCE_DIR}/tests/simt/nvrtc.c ${PROJECT_SOURCE_DIR}/tests/simt/devices.c
+    ${PROJECT_SOURCE_DIR}/tests/simt/sensors.c)
   target_include_directories(simt SYSTEM PRIVATE ${CAIRN_CUDA_INCLUDE})
   target_link_libraries(simt PRIVATE Threads::Threads ${CMAKE_DL_LIBS})
   target_compile_definitions(simt PRIVATE SIMT_FOLDER="${PROJECT_SOURCE_DIR}/tests/simt")

@@ -1,6 +1,7 @@
 /* test_emulated_index.c: reading and writing whole rows by index on the CUDA plugin, emulated (test_emulated.c),
  * against the CPU: rows of every width in bytes, shorter than a warp and longer than a piece, few and many of them,
- * moved and folded; numbers from the end and numbers that are out of range. */
+ * moved and folded; numbers from the end and numbers that are out of range; and that the emulation lets threads take
+ * turns in more than one order. */
 #define _POSIX_C_SOURCE 200809L /* setenv */
 #include "emulated.h"
 
@@ -108,6 +109,29 @@ static void out_of_range(void **state)
   cn_scope_end(s);
 }
 
+/* Who writes one place last is whose turn was last. */
+static void threads_take_turns(void **state)
+{
+  (void)state;
+  need_device();
+  enum { N = 200, ORDERS = 5 };
+  const char *before = getenv("SIMT_ORDER");
+  cn_scope *s = cn_scope_begin();
+  cn_tensor *from = there(cn_arange(0, N, .dtype = CN_F32)), *i = there(cn_zeros(CN_SHAPE(N), .dtype = CN_I64));
+  int differ = 0;
+  for (int order = 0; order <= ORDERS; order++) {
+    char number[8];
+    snprintf(number, sizeof number, "%d", order);
+    setenv("SIMT_ORDER", number, 1);
+    double last = cn_item(cn_scatter(there(cn_zeros(CN_SHAPE(1))), 0, i, from));
+    if (!order) assert_int_equal(last, N - 1);
+    else differ += last != N - 1;
+  }
+  if (before) setenv("SIMT_ORDER", before, 1);
+  assert_true(differ > ORDERS / 2);
+  cn_scope_end(s);
+}
+
 int main(int argc, char **argv)
 {
   (void)argc;
@@ -116,6 +140,7 @@ int main(int argc, char **argv)
       cmocka_unit_test(reading),
       cmocka_unit_test(writing),
       cmocka_unit_test(out_of_range),
+      cmocka_unit_test(threads_take_turns),
   };
   return cmocka_run_group_tests(tests, find_emulated, NULL);
 }

@@ -22,7 +22,7 @@ def missing():
 def environment(**more):
     """The environment of a process that finds the emulated driver."""
     return {**os.environ, "LD_LIBRARY_PATH": SIMT, "CAIRN_PLUGIN_PATH": os.path.abspath(BUILD),
-            "CAIRN_CACHE": os.path.join(SIMT, "cache"), **more}
+            "CAIRN_CACHE": os.path.join(SIMT, "cache"), "SIMT_ORDER": os.environ.get("SIMT_ORDER", "1"), **more}
 
 
 def run(program, **more):

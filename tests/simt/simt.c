@@ -1,17 +1,17 @@
-/* simt.c: a CUDA driver and NVRTC for tests on machines without a GPU: kernels are compiled for the CPU by the system's
- * C++ compiler, and the threads of a block, or of the blocks of a cluster, take turns on one thread of the process.
+/* simt.c: a CUDA driver for tests on machines without a GPU: kernels are compiled for the CPU by the system's C++
+ * compiler (nvrtc.c), and the threads of a block, or of the blocks of a cluster, take turns on one thread of the
+ * process.
  *
- * Place in the flow: built as one shared library under the names of the vendor's (libcuda.so.1, libnvrtc.so.13); a
- * process that finds them first (LD_LIBRARY_PATH) runs the CUDA plugin unchanged. Invariants: blocks, or clusters,
- * run one after another, each thread until it meets a barrier; a barrier that some threads of its warp, block or
- * cluster never reach is a reported error, not a hang. Of shared memory only the dynamic part is a block's own in a
- * cluster. */
+ * Place in the flow: built with its neighbours as one shared library under the names of the vendor's (libcuda.so.1,
+ * libnvrtc.so.13); a process that finds them first (LD_LIBRARY_PATH) runs the CUDA plugin unchanged. Invariants:
+ * blocks, or clusters, run one after another, each thread until it meets a barrier, in an order that SIMT_ORDER says; a
+ * barrier that some threads of its warp, block or cluster never reach is a reported error, not a hang. Of shared memory
+ * only the dynamic part is a block's own in a cluster. */
 #undef _FORTIFY_SOURCE /* its longjmp takes a jump to another stack, which is how threads take turns, for an error */
 #define _GNU_SOURCE
 #include <cuda.h>
 #include <dlfcn.h>
 #include <elf.h>
-#include <nvrtc.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdbool.h>
@@ -108,6 +108,50 @@ static void resume(unsigned i)
   swapcontext(&mother, &birth);
 }
 
+/* ---- in which order: as they are numbered, or, where SIMT_ORDER is a number above 0, another one each time, which
+ * follows from it and from what was launched before: what depends on who comes first shows ---- */
+
+EXPORT int simt_launches; /* so far: tests read it (dlsym) */
+
+typedef struct order {
+  uint64_t at, step, n;
+} order;
+static uint64_t drawn; /* the state of the generator; 0: not asked for */
+
+static void find_order(void)
+{
+  const char *text = getenv("SIMT_ORDER");
+  uint64_t seed = text ? strtoull(text, NULL, 10) : 0;
+  drawn = seed ? (seed << 32 | (unsigned)simt_launches) * 0x9e3779b97f4a7c15u : 0;
+}
+static uint64_t draw(uint64_t below)
+{
+  drawn ^= drawn << 13, drawn ^= drawn >> 7, drawn ^= drawn << 17;
+  return (drawn >> 11) % below;
+}
+/* All numbers below n, once each: from any of them, in steps that n has no factor of. */
+static order order_of(uint64_t n)
+{
+  order o = {0, 1, n};
+  if (!drawn || n < 2) return o;
+  uint64_t a = 0, b;
+  o.at = draw(n);
+  do {
+    o.step = b = 1 + draw(n);
+    for (a = n; b;) { /* their greatest common divisor */
+      uint64_t rest = a % b;
+      a = b, b = rest;
+    }
+  } while (a != 1);
+  return o;
+}
+static uint64_t next_of(order *o)
+{
+  uint64_t now = o->at;
+  o->at = (now + o->step) % o->n;
+  return now;
+}
+
 /* Those that wait at a barrier that all living ones of the range have reached go on. False: not all have. */
 static bool release(unsigned begin, unsigned end, state barrier)
 {
@@ -124,11 +168,27 @@ static unsigned run_warp(unsigned begin, unsigned end)
   unsigned moved = 0, ran = 1;
   while (ran) {
     ran = 0;
-    for (unsigned i = begin; i < end; i++)
+    order lanes = order_of(end - begin);
+    for (unsigned k = begin; k < end; k++) {
+      unsigned i = begin + (unsigned)next_of(&lanes);
       if (fibers[i].state == READY) resume(i), ran++;
+    }
     moved += ran;
     if (ran && !release(begin, end, AT_WARP)) break;
   }
+  return moved;
+}
+
+/* A block's warps as far as each goes. Returns how often a thread went on. */
+static unsigned run_block(unsigned begin, unsigned threads)
+{
+  unsigned moved = 0, end = begin + threads, warps = (threads + 31) / 32;
+  order turns = order_of(warps);
+  for (unsigned k = 0; k < warps; k++) {
+    unsigned w = begin + 32 * (unsigned)next_of(&turns);
+    moved += run_warp(w, w + 32 < end ? w + 32 : end);
+  }
+  release(begin, end, AT_BLOCK);
   return moved;
 }
 
@@ -149,10 +209,8 @@ static CUresult run_cluster(unsigned blocks, unsigned threads)
   for (;;) {
     unsigned moved = 0;
     bool ready = false;
-    for (unsigned b = 0; b < n; b += threads) {
-      for (unsigned w = b; w < b + threads; w += 32) moved += run_warp(w, w + 32 < b + threads ? w + 32 : b + threads);
-      release(b, b + threads, AT_BLOCK);
-    }
+    order turns = order_of(blocks);
+    for (unsigned k = 0; k < blocks; k++) moved += run_block((unsigned)next_of(&turns) * threads, threads);
     if (!alive_of(0, n)) return failed ? CUDA_ERROR_LAUNCH_FAILED : CUDA_SUCCESS;
     release(0, n, AT_CLUSTER);
     for (unsigned i = 0; i < n; i++) ready = ready || fibers[i].state == READY;
@@ -172,8 +230,6 @@ typedef struct launch {
   void *argument;   /* a struct */
   unsigned cluster; /* blocks; 0: one */
 } launch;
-
-EXPORT int simt_launches; /* so far: tests read it (dlsym) */
 
 /* What kernels asked for. */
 static struct asked {
@@ -214,12 +270,14 @@ static CUresult run_launch(const launch *l)
   body_arguments = arguments;
   simt_now.threads = (index3){bx, 1, 1};
   simt_now.blocks = (index3){gx, gy, gz};
-  for (unsigned z = 0; z < gz; z++)
-    for (unsigned y = 0; y < gy; y++)
-      for (unsigned x = 0; x < gx && result == CUDA_SUCCESS; x += cluster) {
-        first_block = (index3){x, y, z};
-        result = run_cluster(cluster, bx);
-      }
+  find_order();
+  const uint64_t across = gx / cluster, plane = across * gy, all = plane * gz;
+  order turns = order_of(all);
+  for (uint64_t k = 0; k < all && result == CUDA_SUCCESS; k++) {
+    uint64_t i = next_of(&turns);
+    first_block = (index3){(unsigned)(i % across) * cluster, (unsigned)(i % plane / across), (unsigned)(i / plane)};
+    result = run_cluster(cluster, bx);
+  }
   pthread_mutex_unlock(&lock);
   return result;
 }
@@ -525,7 +583,7 @@ EXPORT CUresult cuFuncSetAttribute(CUfunction f, CUfunction_attribute a, int val
 }
 
 /* A pattern for mkstemp, where TMPDIR says. */
-static void temporary(char *name, size_t size)
+void simt_temporary(char *name, size_t size)
 {
   const char *folder = getenv("TMPDIR");
   snprintf(name, size, "%.200s/simt.XXXXXX", folder && *folder ? folder : P_tmpdir);
@@ -536,7 +594,7 @@ EXPORT CUresult cuModuleLoadData(CUmodule *module, const void *image)
 {
   const Elf64_Ehdr *head = image;
   char name[256]; /* one of its own: the loader knows libraries by name */
-  temporary(name, sizeof name);
+  simt_temporary(name, sizeof name);
   if (memcmp(image, ELFMAG, SELFMAG) != 0) return CUDA_ERROR_INVALID_IMAGE;
   size_t held = __atomic_load_n(&simt_counts.held, __ATOMIC_RELAXED);
   if (held + MODULE > simt_counts.memory) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -568,109 +626,4 @@ EXPORT CUresult cuModuleGetFunction(CUfunction *f, CUmodule module, const char *
   }
   pthread_mutex_unlock(&known);
   return room ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
-}
-
-/* ---- NVRTC ---- */
-
-typedef struct program {
-  char *source, *image, log[4000];
-  size_t size;
-} program;
-
-EXPORT nvrtcResult nvrtcVersion(int *major, int *minor) { *major = 0, *minor = 1; return NVRTC_SUCCESS; }
-EXPORT const char *nvrtcGetErrorString(nvrtcResult r) { return r == NVRTC_SUCCESS ? "success" : "the compiler failed"; }
-EXPORT nvrtcResult nvrtcCreateProgram(nvrtcProgram *p, const char *source, const char *name, int n,
-                                      const char *const *headers, const char *const *names)
-{
-  (void)name, (void)n, (void)headers, (void)names;
-  program *made = calloc(1, sizeof *made);
-  made->source = strdup(source);
-  *p = (nvrtcProgram)made;
-  return NVRTC_SUCCESS;
-}
-EXPORT nvrtcResult nvrtcDestroyProgram(nvrtcProgram *p)
-{
-  program *made = (program *)*p;
-  free(made->source);
-  free(made->image);
-  free(made);
-  *p = NULL;
-  return NVRTC_SUCCESS;
-}
-
-/* Generated loops are kernels that take a struct by value, or its address: they get an entry that takes a pointer to
- * their argument, whose size is known. */
-static void write_source(FILE *f, const char *text)
-{
-  static const char head[] = "extern \"C\" __global__ void __launch_bounds__(";
-  const char *kernel = strstr(text, head);
-  fprintf(f, "#include \"simt.h\"\n%s", text);
-  if (!kernel) return;
-  char name[100] = "", type[100] = "";
-  bool by_value = sscanf(kernel + strlen(head), "%*d) %99[^(](const __grid_constant__ %99[^ ]", name, type) == 2;
-  if (!by_value) snprintf(type, sizeof type, "cn_loop *");
-  fprintf(f, "\nextern \"C\" void simt_%s(void **a) { %s(*(%s const *)a[0]); }\n", name, name, type);
-  fprintf(f, "extern \"C\" const unsigned long %s_size; const unsigned long %s_size = sizeof(%s);\n", name, name, type);
-}
-
-static char *read_all(const char *path, size_t *size)
-{
-  FILE *f = fopen(path, "rb");
-  if (!f) return NULL;
-  fseek(f, 0, SEEK_END);
-  *size = (size_t)ftell(f);
-  rewind(f);
-  char *bytes = malloc(*size + 1);
-  *size = fread(bytes, 1, *size, f);
-  bytes[*size] = 0;
-  fclose(f);
-  return bytes;
-}
-
-EXPORT nvrtcResult nvrtcCompileProgram(nvrtcProgram handle, int n, const char *const *options)
-{
-  program *p = (program *)handle;
-  char base[256], path[300], command[2000];
-  bool exact = false;
-  for (int i = 0; i < n; i++) exact = exact || !strcmp(options[i], "--fmad=false");
-  temporary(base, sizeof base);
-  int made = mkstemp(base);
-  if (made < 0) return NVRTC_ERROR_COMPILATION;
-  close(made);
-  snprintf(path, sizeof path, "%s.cpp", base);
-  FILE *f = fopen(path, "w");
-  write_source(f, p->source);
-  fclose(f);
-  const char *flags = getenv("SIMT_CXXFLAGS");
-  snprintf(command, sizeof command,
-           "${CXX:-c++} -std=c++17 -w -shared -fPIC %s -fwrapv -fno-strict-aliasing -ffp-contract=%s -I%s -o %s.so "
-           "%s.cpp 2>%s.log",
-           flags ? flags : exact ? "-O0" : "-O1", exact ? "off" : "fast", SIMT_FOLDER, base, base, base);
-  int status = system(command);
-  size_t size = 0;
-  snprintf(path, sizeof path, "%s.log", base);
-  char *log = read_all(path, &size);
-  if (log) snprintf(p->log, sizeof p->log, "%s", log);
-  free(log);
-  snprintf(path, sizeof path, "%s.so", base);
-  if (!status) p->image = read_all(path, &p->size);
-  snprintf(command, sizeof command, "rm -f %s %s.cpp %s.so %s.log", base, base, base, base);
-  if (!getenv("SIMT_KEEP") && system(command)) return NVRTC_ERROR_INTERNAL_ERROR;
-  return p->image ? NVRTC_SUCCESS : NVRTC_ERROR_COMPILATION;
-}
-EXPORT nvrtcResult nvrtcGetCUBINSize(nvrtcProgram p, size_t *n) { *n = ((program *)p)->size; return NVRTC_SUCCESS; }
-EXPORT nvrtcResult nvrtcGetCUBIN(nvrtcProgram p, char *to)
-{
-  memcpy(to, ((program *)p)->image, ((program *)p)->size);
-  return NVRTC_SUCCESS;
-}
-EXPORT nvrtcResult nvrtcGetProgramLogSize(nvrtcProgram p, size_t *n)
-{
-  *n = strlen(((program *)p)->log) + 1;
-  return NVRTC_SUCCESS;
-}
-EXPORT nvrtcResult nvrtcGetProgramLog(nvrtcProgram p, char *to)
-{
-  strcpy(to, ((program *)p)->log);
-  return NVRTC_SUCCESS;
 }
