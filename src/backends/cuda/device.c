@@ -226,11 +226,14 @@ static int report_matrix(const cni_cuda_fault *f, const char *name)
 /* What kernels had to say. */
 static int report_fault(cni_cuda_device *d)
 {
-  int32_t op = __atomic_exchange_n(&d->fault->op, 0, __ATOMIC_ACQ_REL);
-  if (!op) return CN_OK;
-  cni_cuda_fault f = *d->fault;
+  if (!__atomic_load_n(&d->fault->op, __ATOMIC_ACQUIRE)) return CN_OK;
+  pthread_mutex_lock(&d->lock);
+  cni_cuda_fault f = *d->fault; /* all of it, before the next one may be written there */
   d->fault->kind = CNI_CUDA_DIVISION;
-  const char *name = fault_name(op), *late = "(found while it ran on the device)";
+  __atomic_store_n(&d->fault->op, 0, __ATOMIC_RELEASE);
+  pthread_mutex_unlock(&d->lock);
+  if (!f.op) return CN_OK; /* another thread has told it */
+  const char *name = fault_name(f.op), *late = "(found while it ran on the device)";
   switch (f.kind) {
   case CNI_CUDA_INDEX:
     return cni_cuda_host->fail(CN_ERR_INDEX, "%s: index %lld is out of range for a dimension of size %lld %s", name,
