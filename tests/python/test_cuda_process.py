@@ -1,4 +1,5 @@
-"""CUDA and processes: what a child of fork is told, where the vendor's libraries are found, what the command lists."""
+"""CUDA and processes: what a child of fork is told, where the vendor's libraries are found, what a driver may lack,
+what the command lists."""
 import ctypes.util
 import os
 import shutil
@@ -89,6 +90,71 @@ class TestLibraries(unittest.TestCase):
 
     def test_the_variable_may_name_what_holds_packages(self):
         self.check("packages/cuda_nvrtc/lib", CAIRN_CUDA_LIBRARIES=self.folder + "/packages")
+
+
+WITHOUT = """
+    import cairn
+    from cairn import nn
+    print(cairn.cuda.device_count())
+    if cairn.cuda.is_available():
+        x = cairn.randn(2, 40000)
+        mean = nn.functional.layer_norm(x.to("cuda"), (40000,)).cpu() - nn.functional.layer_norm(x, (40000,))
+        assert float(mean.abs().max()) < 1e-5
+        s = cairn.cuda.Stream(priority=-1)
+        with cairn.cuda.stream(s):
+            y = (x.to("cuda") * 2).sum()
+        s.synchronize()
+        assert abs(float(y) - float((x * 2).sum())) < 0.1
+
+        @cairn.compile
+        def step(v):
+            return (v * 3 + 1).relu()
+        for _ in range(4):
+            assert bool((step(x.to("cuda")).cpu() == (x * 3 + 1).relu()).all())
+        begin, end = (cairn.cuda.Event(enable_timing=True) for _ in range(2))
+        begin.record()
+        end.record()
+        end.synchronize()
+        try:
+            print(begin.elapsed_time(end) >= 0)
+        except RuntimeError as error:
+            print(error)
+    print(float((cairn.ones(3) + 1).sum()))
+"""
+
+
+@unittest.skipIf(emulated.missing(), emulated.REASON)
+class TestDriver(unittest.TestCase):
+    """A driver that lacks a function: what needs that one is left out; without one that all need there is no device."""
+
+    def told(self, *missing):
+        folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, folder)
+        with open(os.path.join(emulated.SIMT, "libcuda.so.1"), "rb") as file:
+            image = file.read()
+        for name in missing:
+            self.assertIn(b"\0%s\0" % name, image)
+            image = image.replace(b"\0%s\0" % name, b"\0_%s\0" % name[1:])  # whose hash is that of the old name
+        with open(os.path.join(folder, "libcuda.so.1"), "wb") as file:
+            file.write(image)
+        return emulated.run(WITHOUT, LD_LIBRARY_PATH=folder + ":" + emulated.SIMT).splitlines()
+
+    def test_nothing_missing(self):
+        self.assertEqual(self.told(), ["1", "True", "6.0"])
+
+    def test_functions_of_newer_drivers(self):
+        self.assertEqual(self.told(b"cuLaunchKernelEx", b"cuStreamCreateWithPriority", b"cuDriverGetVersion"),
+                         ["1", "True", "6.0"])
+
+    def test_time_of_events(self):
+        _, said, _ = self.told(b"cuEventElapsedTime")
+        self.assertIn("no time between events", said)
+
+    def test_graphs(self):
+        self.assertEqual(self.told(b"cuGraphInstantiateWithFlags"), ["1", "True", "6.0"])
+
+    def test_what_all_needs(self):
+        self.assertEqual(self.told(b"cuMemAlloc_v2"), ["0", "6.0"])
 
 
 @unittest.skipIf(emulated.missing(), emulated.REASON)

@@ -279,7 +279,7 @@ int cni_cuda_launched(cni_cuda_device *d, const char *name)
 /* May the kernel begin before what is queued in front of it has ended? */
 static bool begins_early(const cni_cuda_device *d, const cni_cuda_grid *grid)
 {
-  return grid->early && d->major >= 9 && cni_cuda_records(d);
+  return grid->early && d->clusters && cni_cuda_records(d);
 }
 
 /* early: see begins_early. */
@@ -307,7 +307,7 @@ static CUresult launch_as(CUfunction function, const cni_cuda_grid *grid, bool e
   config.sharedMemBytes = (unsigned)grid->shared;
   config.hStream = stream;
   config.attrs = attributes;
-  return cni_cuda_graphs()->cuLaunchKernelEx(&config, function, arguments, NULL);
+  return cni_cuda_driver()->cuLaunchKernelEx(&config, function, arguments, NULL);
 }
 
 /* 48 KB are every kernel's, what its text declares among them. */

@@ -93,7 +93,7 @@ static plan make_plan(const cni_cuda_device *d, const job *j)
                                {.rows = 64, .cols = 32, .threads = 128}, {.rows = 32, .cols = 64, .threads = 128},
                                {.rows = 32, .cols = 32, .threads = 128}};
   int64_t chunks = parts((int64_t)j->r * j->s * j->packs, DEEP);
-  int64_t most = d->major >= 9 && cni_cuda_graphs() ? MOST_SPLIT : 1;
+  int64_t most = d->clusters ? MOST_SPLIT : 1;
   plan best = {0};
   for (size_t i = 0; i < sizeof tiles / sizeof *tiles; i++)
     for (int64_t split = 1; split <= most && (split <= chunks || split == 1); split *= 2) {

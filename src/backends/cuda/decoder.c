@@ -163,7 +163,7 @@ static void plan_feed(plan *p, const decoder *l)
 /* The most blocks among which lines and columns can be dealt out evenly, in parcels of 16 bytes. */
 static bool make_plan(plan *p, const decoder *l)
 {
-  int64_t lines = (l->share + 2) * l->head, most = l->d->major >= 9 && cni_cuda_graphs() ? CLUSTER_MOST : 1;
+  int64_t lines = (l->share + 2) * l->head, most = l->d->clusters ? CLUSTER_MOST : 1;
   p->cluster = p->feed_cluster = most;
   while (l->width % (4 * p->feed_cluster)) p->feed_cluster /= 2;
   while (l->width % (4 * p->cluster) || lines % p->cluster || lines / p->cluster * l->size % PACK) p->cluster /= 2;

@@ -70,6 +70,7 @@ static int make_ready(cni_cuda_device *d, int index)
   d->units = attribute(d, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
   d->major = attribute(d, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
   d->minor = attribute(d, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+  d->clusters = d->major >= 9 && cu->cuLaunchKernelEx;
   d->most_shared = attribute(d, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
   d->fault = fault; /* with unified addresses the device knows it by the same pointer */
   memset(d->fault, 0, sizeof *d->fault);

@@ -442,7 +442,7 @@ int cni_dnn_settle(cni_dnn_plan *plan, cni_cuda_device *d, const void *key, size
   static double spent; /* guarded by the lock */
   const cni_cuda_driver_table *cu = cni_cuda_driver();
   trial t = {.d = d, .operands = operands, .rival = rival};
-  if (plan->settled || (!cni_cuda_looks() && cni_cuda_records(d))) return CN_OK;
+  if (plan->settled || !cu->cuEventElapsedTime || (!cni_cuda_looks() && cni_cuda_records(d))) return CN_OK;
   pthread_mutex_lock(&lock);
   bool over = spent >= MOST_SECONDS;
   pthread_mutex_unlock(&lock);

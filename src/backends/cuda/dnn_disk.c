@@ -28,7 +28,7 @@ static void file_name(char *name, size_t size, uint64_t key, cni_cuda_device *d,
   int driver = 0;
   size_t version = cni_cuda_dnn()->cudnnGetVersion();
   cni_cuda_driver()->cuDeviceGetName(device, sizeof device, d->id);
-  cni_cuda_driver()->cuDriverGetVersion(&driver);
+  if (cni_cuda_driver()->cuDriverGetVersion) cni_cuda_driver()->cuDriverGetVersion(&driver);
   key = cn_hash_more(key, &version, sizeof version);
   key = cn_hash_more(key, &driver, sizeof driver);
   key = cn_hash_more(key, device, strlen(device));

@@ -1,7 +1,7 @@
 /* libraries.c: opens the vendor's libraries, each when it is first needed, and finds their functions.
  *
- * Place in the flow: the bottom of the plugin, the one file that calls dlopen. Invariant: a library counts
- * as absent unless every function in its list was found; absence sets no error. */
+ * Place in the flow: the bottom of the plugin, the one file that calls dlopen. Invariant: a library counts as absent
+ * unless every function in its list was found, but for those that a driver may lack; absence sets no error. */
 #include <dirent.h>
 #include <dlfcn.h>
 #include <stdio.h>
@@ -26,6 +26,7 @@ typedef struct entry {
 #define NVRTC_ENTRY(f) {#f, offsetof(cni_cuda_nvrtc_table, f)},
 #define BLASLT_ENTRY(f) {#f, offsetof(cni_cuda_blaslt_table, f)},
 static const entry driver_entries[] = {CNI_CUDA_DRIVER(DRIVER_ENTRY){NULL, 0}};
+static const entry more_driver_entries[] = {CNI_CUDA_DRIVER_MORE(DRIVER_ENTRY){NULL, 0}};
 static const entry graph_entries[] = {CNI_CUDA_GRAPHS(GRAPH_ENTRY){NULL, 0}};
 static const entry nvrtc_entries[] = {CNI_CUDA_NVRTC(NVRTC_ENTRY){NULL, 0}};
 static const entry blaslt_entries[] = {CNI_CUDA_BLASLT(BLASLT_ENTRY){NULL, 0}};
@@ -84,20 +85,34 @@ static void *open_library(const char *const *names)
   return library;
 }
 
-static bool fill(void *table, const entry *entries, const char *const *names)
+/* The first of the functions that is not there, or NULL. `all`: go on behind it, which stays NULL in the table. */
+static const char *find_functions(void *table, const entry *entries, void *library, bool all)
+{
+  const char *missing = NULL;
+  for (const entry *e = entries; e->name && (all || !missing); e++) {
+    void *symbol = dlsym(library, e->name);
+    if (symbol) memcpy((char *)table + e->offset, &symbol, sizeof symbol);
+    else if (!missing) missing = e->name;
+  }
+  return missing;
+}
+
+static bool fill_with(void *table, const entry *entries, const entry *more, const char *const *names)
 {
   void *library = open_library(names);
-  if (!library) return false;
-  for (const entry *e = entries; e->name; e++) {
-    void *symbol = dlsym(library, e->name);
-    if (!symbol) {
-      cni_cuda_host->log(CN_LOG_WARNING, "cuda: %s has no %s", names[0], e->name);
-      dlclose(library);
-      return false;
-    }
-    memcpy((char *)table + e->offset, &symbol, sizeof symbol);
+  const char *missing = library ? find_functions(table, entries, library, false) : NULL;
+  if (missing) {
+    cni_cuda_host->log(CN_LOG_WARNING, "cuda: %s has no %s", names[0], missing);
+    dlclose(library);
+    return false;
   }
-  return true;
+  missing = library && more ? find_functions(table, more, library, true) : NULL;
+  if (missing) cni_cuda_host->log(CN_LOG_WARNING, "cuda: %s has no %s: what needs it is left out", names[0], missing);
+  return library != NULL;
+}
+static bool fill(void *table, const entry *entries, const char *const *names)
+{
+  return fill_with(table, entries, NULL, names);
 }
 
 static cni_cuda_driver_table driver;
@@ -111,7 +126,7 @@ static pthread_once_t driver_once = PTHREAD_ONCE_INIT, graphs_once = PTHREAD_ONC
 static void load_driver(void)
 {
   static const char *const names[] = {"libcuda.so.1", NULL}; /* never the toolkit's stub, which is libcuda.so */
-  has_driver = fill(&driver, driver_entries, names);
+  has_driver = fill_with(&driver, driver_entries, more_driver_entries, names);
 }
 
 static void load_graphs(void)

@@ -311,7 +311,8 @@ static float time_of(cni_cuda_device *d, const plan *p, const cublasLtMatmulAlgo
 /* times: as many products like this one are to come. */
 static bool worth_trying(const shape_key *k, double times)
 {
-  return !k->repeats && times * (double)k->m * (double)k->n * (double)k->k * (double)k->batch >= TRIED_FROM;
+  double work = times * (double)k->m * (double)k->n * (double)k->k * (double)k->batch;
+  return !k->repeats && work >= TRIED_FROM && cni_cuda_driver()->cuEventElapsedTime;
 }
 
 /* The fastest of the answers, tried on the operands of the first product; the first one where none can be timed. */

@@ -51,7 +51,7 @@ static cni_cuda_code code_of(const call *c, const char *entry)
 static void share_rows(const call *c, const job *j, cni_cuda_rows *r)
 {
   int64_t vector = 16 / (int64_t)cn_element_size(c->x_type), room = j->n + (j->n % vector ? vector - 1 : 0);
-  if (r->packs || (r->form & CNI_ROWS_APART) || c->d->major < 9 || !cni_cuda_graphs()) return;
+  if (r->packs || (r->form & CNI_ROWS_APART) || !c->d->clusters) return;
   for (int bits = 1; bits <= MOST_SHARING; bits++) {
     int64_t each = ((int64_t)SHARING << bits) * vector;
     if (room > PACKS * each) continue;

@@ -35,12 +35,15 @@ extern bool cni_cuda_caches; /* not with CAIRN_CUDA_CACHING=0: a block is the dr
   X(cuMemGetInfo) X(cuMemAlloc) X(cuMemFree) X(cuMemHostAlloc) X(cuMemcpyHtoDAsync) X(cuMemcpyDtoHAsync) \
   X(cuStreamCreate) X(cuStreamSynchronize) X(cuCtxSynchronize) X(cuModuleLoadData) X(cuModuleGetFunction) \
   X(cuLaunchKernel) X(cuMemFreeHost) X(cuEventCreate) X(cuEventRecord) X(cuEventQuery) X(cuEventDestroy) \
-  X(cuMemsetD8Async) X(cuMemcpyDtoDAsync) X(cuFuncSetAttribute) X(cuDriverGetVersion) X(cuEventSynchronize) \
-  X(cuEventElapsedTime) X(cuStreamCreateWithPriority) X(cuStreamDestroy) X(cuStreamQuery) X(cuStreamWaitEvent)
+  X(cuMemsetD8Async) X(cuMemcpyDtoDAsync) X(cuFuncSetAttribute) X(cuEventSynchronize) X(cuStreamDestroy) \
+  X(cuStreamQuery) X(cuStreamWaitEvent)
+/* What a driver may lack: NULL then, and whoever wants one does without. */
+#define CNI_CUDA_DRIVER_MORE(X) \
+  X(cuDriverGetVersion) X(cuEventElapsedTime) X(cuStreamCreateWithPriority) X(cuLaunchKernelEx)
 #define CNI_CUDA_GRAPHS(X) \
   X(cuStreamBeginCapture) X(cuStreamEndCapture) X(cuGraphCreate) X(cuGraphDestroy) X(cuGraphAddKernelNode) \
   X(cuGraphAddChildGraphNode) X(cuGraphInstantiate) X(cuGraphExecKernelNodeSetParams) X(cuGraphLaunch) \
-  X(cuGraphExecDestroy) X(cuLaunchKernelEx)
+  X(cuGraphExecDestroy)
 #define CNI_CUDA_NVRTC(X) \
   X(nvrtcVersion) X(nvrtcGetErrorString) X(nvrtcCreateProgram) X(nvrtcDestroyProgram) \
   X(nvrtcCompileProgram) X(nvrtcGetCUBINSize) X(nvrtcGetCUBIN) X(nvrtcGetProgramLogSize) \
@@ -56,6 +59,7 @@ extern bool cni_cuda_caches; /* not with CAIRN_CUDA_CACHING=0: a block is the dr
 #define CNI_CUDA_FIELD(f) __typeof__(&f) f;
 typedef struct cni_cuda_driver_table {
   CNI_CUDA_DRIVER(CNI_CUDA_FIELD)
+  CNI_CUDA_DRIVER_MORE(CNI_CUDA_FIELD)
 } cni_cuda_driver_table;
 typedef struct cni_cuda_graph_table {
   CNI_CUDA_GRAPHS(CNI_CUDA_FIELD)
@@ -146,6 +150,7 @@ typedef struct cni_cuda_device {
   CUcontext context;
   cni_cuda_queue own, *others;
   int units, major, minor;
+  bool clusters;   /* of blocks: sm_90 and later, with a driver that launches them */
   int most_shared; /* bytes that a block may have */
   cni_cuda_fault *fault; /* host memory that kernels write */
   cni_cuda_pieces pieces;
@@ -312,8 +317,8 @@ typedef struct cni_cuda_grid {
   bool early;    /* it waits for what is queued before it by itself (kernels/common.cuh): in recordings it may begin
                   * while that still runs */
   int carveout;  /* percent of a multiprocessor's memory that its blocks want for what they share; 0: no matter */
-  int cluster;   /* so many neighbours of x run together, and see each other's shared memory: sm_90 and later, with
-                  * cni_cuda_graphs(). 0: each block alone */
+  int cluster;   /* so many neighbours of x run together, and see each other's shared memory: where the device has
+                  * clusters. 0: each block alone */
 } cni_cuda_grid;
 /* Launches a kernel with one argument, a struct. `name` (of the op) must live as long as the plugin. */
 int cni_cuda_launch(cni_cuda_device *d, const char *name, CUfunction function, cni_cuda_grid grid, void *argument);

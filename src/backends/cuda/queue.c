@@ -80,7 +80,10 @@ void *cni_cuda_stream_new(int index, int priority)
   cni_cuda_queue *q = d ? cni_cuda_host->memory(sizeof *q) : NULL;
   if (!q) return NULL;
   memset(q, 0, sizeof *q);
-  CUresult result = cni_cuda_driver()->cuStreamCreateWithPriority(&q->stream, CU_STREAM_NON_BLOCKING, priority);
+  const cni_cuda_driver_table *cu = cni_cuda_driver();
+  CUresult result = cu->cuStreamCreateWithPriority
+                        ? cu->cuStreamCreateWithPriority(&q->stream, CU_STREAM_NON_BLOCKING, priority)
+                        : cu->cuStreamCreate(&q->stream, CU_STREAM_NON_BLOCKING);
   if (cni_cuda_check(result, "making a stream")) {
     cni_cuda_host->free_memory(q, sizeof *q);
     return NULL;
@@ -198,6 +201,8 @@ int cni_cuda_event_elapsed(int index, double *milliseconds, void *from, void *to
 {
   float took = 0;
   if (!cni_cuda_use(index)) return CN_ERR_DEVICE;
+  if (!cni_cuda_driver()->cuEventElapsedTime)
+    return cni_cuda_host->fail(CN_ERR_UNSUPPORTED, "cuda: this driver tells no time between events");
   CUresult result = cni_cuda_driver()->cuEventElapsedTime(&took, from, to);
   if (result == CUDA_ERROR_NOT_READY || result == CUDA_ERROR_INVALID_HANDLE)
     return cni_cuda_host->fail(CN_ERR_VALUE, "cuda: both events must be for timing, recorded and passed");

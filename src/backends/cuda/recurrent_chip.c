@@ -72,7 +72,7 @@ static bool make_plan(plan *p, const cni_cuda_layer *l, bool backward)
 {
   int64_t enough = is_low(l) ? 64 << 10 : 32 << 10;
   if ((l->type != CN_F32 && l->type != CN_F16 && l->type != CN_BF16) || l->d->major < 8) return false;
-  int64_t most = l->d->major >= 9 && cni_cuda_graphs() ? MOST_BLOCKS : 1;
+  int64_t most = l->d->clusters ? MOST_BLOCKS : 1;
   for (p->cluster = 1; p->cluster <= most; p->cluster *= 2) {
     p->units = round_up((l->hidden + p->cluster - 1) / p->cluster, ALIGNED_UNITS);
     int64_t bytes = lines(l, p, false) * columns(l, p, false) * (int64_t)cn_element_size(l->type);
