@@ -102,6 +102,12 @@ CN_API int cn_device_memory_get_stats(cn_device_memory_stats *stats, cn_device d
  * must not call the library. An error on devices that have none. */
 CN_API int cn_device_memory_pieces(void (*each)(const cn_memory_piece *piece, void *payload), void *payload,
                                    cn_device device);
+/* From now on a device's last so many events (ext/backend.h) are kept; 0: none, and those that were are dropped.
+ * cn_device_memory_events calls each for them, the oldest first; it must not call the library. Errors on devices that
+ * keep none. */
+CN_API int cn_device_memory_record(cn_device device, size_t events);
+CN_API int cn_device_memory_events(void (*each)(const cn_memory_event *event, void *payload), void *payload,
+                                   cn_device device);
 /* What there is of pinned memory, and how much of it tensors have or queued copies read: blocks, then bytes. Zeros
  * where a device has none. */
 CN_API void cn_device_pinned_stats(cn_pinned_stats *stats, cn_device device);

@@ -508,6 +508,68 @@ static void recordings_keep_their_memory(void **state)
   cn_scope_end(s);
 }
 
+/* ---- what happened ---- */
+
+typedef struct seen {
+  int n, of[CN_MEMORY_OUT + 1];
+  uint64_t held, last;
+} seen;
+
+static void see(const cn_memory_event *e, void *payload)
+{
+  seen *s = payload;
+  s->n++;
+  s->of[e->action]++;
+  s->held += e->action == CN_MEMORY_TAKEN ? e->bytes : e->action == CN_MEMORY_GIVEN ? -e->bytes : 0;
+  assert_true(e->microseconds >= s->last);
+  s->last = e->microseconds;
+  if (e->action == CN_MEMORY_TAKEN) assert_string_equal(e->op, "empty");
+}
+static seen events(void)
+{
+  seen s = {0};
+  assert_int_equal(cn_device_memory_events(see, &s, gpu), 0);
+  return s;
+}
+
+static void events_are_kept(void **state)
+{
+  (void)state;
+  need_device();
+  cn_release(bytes_of(KB));
+  assert_int_equal(events().n, 0); /* nobody asked */
+  assert_int_equal(cn_device_memory_trim(gpu), 0);
+  assert_int_equal(cn_device_memory_record(gpu, 1000), 0);
+  cn_tensor *a = bytes_of(30 * MB), *b = bytes_of(5 * KB);
+  seen s = events();
+  assert_int_equal(s.of[CN_MEMORY_TAKEN], 2);
+  assert_int_equal(s.of[CN_MEMORY_SEGMENT_TAKEN], 2);
+  assert_int_equal(s.held, 30 * MB + 5 * KB);
+  cn_release(a);
+  cn_release(b);
+  assert_int_equal(cn_device_memory_trim(gpu), 0);
+  s = events();
+  assert_int_equal(s.held, 0);
+  assert_int_equal(s.of[CN_MEMORY_GIVEN], 2);
+  assert_int_equal(s.of[CN_MEMORY_SEGMENT_GIVEN], 2);
+  size_t whole = counts->memory;
+  counts->memory = counts->held + MB;
+  assert_null(cn_empty(CN_SHAPE(8 * MB), .dtype = CN_U8, .device = gpu));
+  cn_err_clear();
+  counts->memory = whole;
+  assert_int_equal(events().of[CN_MEMORY_OUT], 1);
+  for (int most = 1; most <= 700; most += 233) { /* a ring that grows, and goes round */
+    assert_int_equal(cn_device_memory_record(gpu, (size_t)most), 0);
+    for (int i = 0; i < 400; i++) cn_release(bytes_of(KB));
+    assert_int_equal(events().n, most);
+  }
+  assert_int_equal(cn_device_memory_record(gpu, 0), 0);
+  cn_release(bytes_of(KB));
+  assert_int_equal(events().n, 0);
+  assert_true(cn_device_memory_record(CN_CPU, 1) != 0);
+  cn_err_clear();
+}
+
 int main(int argc, char **argv)
 {
   if (argc > 0) emulate(argv);
@@ -528,6 +590,7 @@ int main(int argc, char **argv)
       cmocka_unit_test_setup(threads_share_a_device, begin),
       cmocka_unit_test_setup(batches_come_while_steps_run, begin),
       cmocka_unit_test_setup(recordings_keep_their_memory, begin),
+      cmocka_unit_test_setup(events_are_kept, begin),
   };
   return cmocka_run_group_tests(tests, find_emulated, NULL);
 }

@@ -57,6 +57,47 @@ SNAPSHOT = """
     print(c.get_allocator_backend())
 """
 
+HISTORY = """
+    import os, pickle, tempfile
+    import cairn
+    m = cairn.cuda.memory
+    cairn.zeros(4, device="cuda")
+    assert m._snapshot()["device_traces"] == [[]]
+    m._record_memory_history(max_entries=1000)
+    x = cairn.ones(1000, device="cuda")
+    at = x.data_ptr()
+    del x
+    m._record_memory_history(max_entries=1000)  # what was kept stays
+    shown = m._snapshot()
+    trace, = shown["device_traces"]
+    own = [e for e in trace if e.get("addr") == at]
+    assert [e["action"] for e in own] == ["alloc", "free_requested", "free_completed"], own
+    assert all(e["size"] == 4000 and e["frames"][0]["name"] == "full" for e in own), own
+    assert [e["time_us"] for e in trace] == sorted(e["time_us"] for e in trace)
+    assert shown["segments"] == m.memory_snapshot()
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "dump.pickle")
+        m._dump_snapshot(path)
+        with open(path, "rb") as file:
+            assert pickle.load(file)["device_traces"][0][:len(trace)] == trace
+    m._record_memory_history(True, trace_alloc_max_entries=5, skip_actions=["free_requested"])
+    for _ in range(9):
+        cairn.ones(1000, device="cuda")
+    last, = m._snapshot()["device_traces"]
+    assert {e["action"] for e in last} == {"alloc", "free_completed"} and len(last) == 5, last
+    m._record_memory_history(None)
+    assert m._snapshot()["device_traces"] == [[]]
+    for wrong in (lambda: m._record_memory_history("some"), lambda: m._record_memory_history(record_cuda=False),
+                  lambda: m._snapshot(augment_with_fx_traces=True)):
+        try:
+            wrong()
+        except (RuntimeError, NotImplementedError) as e:
+            assert str(e)
+        else:
+            raise AssertionError(wrong)
+    print("done")
+"""
+
 PINNED = """
     import cairn
     c = cairn.cuda
@@ -206,6 +247,9 @@ NONE = """
 class TestNames(unittest.TestCase):
     def test_snapshots_and_blocks_of_others(self):
         self.assertEqual(emulated.run(SNAPSHOT), "native\n")
+
+    def test_history(self):
+        self.assertEqual(emulated.run(HISTORY), "done\n")
 
     def test_pinned_memory(self):
         self.assertEqual(emulated.run(PINNED), "done\n")

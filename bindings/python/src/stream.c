@@ -172,6 +172,7 @@ int cnpy_add_streams(PyObject *module)
   if (!(stream_type = cnpy_add_type(module, &stream_spec))) return -1;
   if (!(event_type = cnpy_add_type(module, &event_spec))) return -1;
   bool failed = PyModule_AddFunctions(module, functions) || cnpy_add_recordings(module) ||
-                cnpy_add_profiles(module) || cnpy_add_code(module);
+                cnpy_add_profiles(module) || cnpy_add_code(module) ||
+                cnpy_add_memory_events(module);
   return failed ? -1 : 0;
 }

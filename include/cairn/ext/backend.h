@@ -171,6 +171,22 @@ typedef struct cn_memory_piece {
   bool used, small;            /* small: of a segment for small ones */
 } cn_memory_piece;
 
+/* What happened to device memory. */
+typedef enum cn_memory_action {
+  CN_MEMORY_TAKEN, /* by a tensor, or a kernel while it runs */
+  CN_MEMORY_GIVEN, /* back */
+  CN_MEMORY_SEGMENT_TAKEN, /* from the device */
+  CN_MEMORY_SEGMENT_GIVEN,
+  CN_MEMORY_OUT /* so many bytes were not to be had; `at` is how many the device had left */
+} cn_memory_action;
+typedef struct cn_memory_event {
+  cn_memory_action action;
+  uint64_t at, bytes;
+  uint64_t stream;       /* whose it is */
+  const char *op;        /* that asked for it, or was running; NULL: none */
+  uint64_t microseconds; /* since 1970 */
+} cn_memory_event;
+
 typedef struct cn_pinned_stats {
   cn_memory_count blocks, bytes;           /* that there are */
   cn_memory_count used, used_bytes;        /* of these: not free to be handed out */
@@ -272,6 +288,9 @@ typedef struct cn_backend {
   int (*mesh_make)(const cn_mesh *mesh, const int *indices);
   bool (*mesh_of)(cn_mesh *mesh, int index); /* false: it stands for itself */
   int (*mesh_partition)(cn_partition *p, int index, const cn_desc *d); /* how a tensor lies there */
+  /* cn_device_memory_record and cn_device_memory_events of device.h; both or neither. */
+  int (*memory_record)(int index, size_t events);
+  int (*memory_events)(int index, void (*each)(const cn_memory_event *event, void *payload), void *payload);
 } cn_backend;
 
 CN_END_DECLS

@@ -98,6 +98,24 @@ int cn_device_memory_pieces(void (*each)(const cn_memory_piece *piece, void *pay
   return b ? cni_fail(CN_ERR_UNSUPPORTED, "memory pieces: memory of %s devices has none", b->name) : cn_err();
 }
 
+static const cn_backend *with_events(cn_device device)
+{
+  const cn_backend *b = cni_backend_of(device);
+  if (!b || b->memory_record) return b;
+  cni_fail(CN_ERR_UNSUPPORTED, "memory events: %s devices keep none", b->name);
+  return NULL;
+}
+int cn_device_memory_record(cn_device device, size_t events)
+{
+  const cn_backend *b = with_events(device);
+  return b ? b->memory_record(cni_device_index(device), events) : cn_err();
+}
+int cn_device_memory_events(void (*each)(const cn_memory_event *event, void *payload), void *payload, cn_device device)
+{
+  const cn_backend *b = with_events(device);
+  return b ? b->memory_events(cni_device_index(device), each, payload) : cn_err();
+}
+
 static void pinned_stats(cn_pinned_stats *stats, cn_device device, bool reset)
 {
   const cn_backend *b = cni_backend_of(device);

@@ -71,6 +71,7 @@ static void *take(cni_cuda_device *d, cni_cuda_queue *q, size_t asked)
   p->state = CNI_CUDA_USED;
   p->asked = asked;
   p->op = cni_cuda_host->op_running();
+  cni_cuda_happened(d, CN_MEMORY_TAKEN, p->at, asked, q->stream, p->op);
   q->live++;
   cni_cuda_count_up(m->blocks, p->kind, 1);
   cni_cuda_count_up(m->used, p->kind, p->size);
@@ -84,6 +85,7 @@ static void give(cni_cuda_device *d, cni_cuda_piece *p)
   cn_device_memory_stats *m = &d->memory;
   cni_cuda_queue *recorded = cni_cuda_records(d);
   if (p->state != CNI_CUDA_USED) return;
+  cni_cuda_happened(d, CN_MEMORY_GIVEN, p->at, p->asked, p->queue->stream, p->op);
   cni_cuda_count_down(m->blocks, p->kind, 1);
   cni_cuda_count_down(m->used, p->kind, p->size);
   cni_cuda_count_down(m->asked, p->kind, p->asked);
@@ -224,5 +226,6 @@ void cni_cuda_memory_exit(cni_cuda_device *d)
     cni_cuda_host->free_memory(q, sizeof *q);
   }
   cni_cuda_pieces_exit(d);
+  cni_cuda_history_exit(d);
   cni_cuda_pinned_exit(d);
 }

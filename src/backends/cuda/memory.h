@@ -1,8 +1,8 @@
 /* memory.h: what the files of device memory show each other: pieces of segments, and who holds them.
  *
  * Place in the flow: segments.c takes segments from the driver, cuts and joins pieces; memory.c hands them out;
- * shortage.c says who holds them. Invariants: the pieces of a segment lie side by side without a gap; free neighbours
- * of one queue are one piece; everything here changes under the device's lock. */
+ * shortage.c says who holds them, history.c what happened to them. Invariants: the pieces of a segment lie side by side
+ * without a gap; free neighbours of one queue are one piece; everything here changes under the device's lock. */
 #ifndef CNI_CUDA_MEMORY_H
 #define CNI_CUDA_MEMORY_H
 
@@ -45,6 +45,17 @@ static inline void cni_cuda_count_down(cn_memory_count *counts, int kind, uint64
   counts[CN_MEMORY_ALL].now -= n;
   counts[kind].now -= n;
 }
+
+/* ---- history.c ---- */
+/* Keeps an event. Holds the lock. */
+void cni_cuda_keep_event(cni_cuda_device *d, cn_memory_action action, CUdeviceptr at, size_t bytes, CUstream stream,
+                         const char *op);
+static inline void cni_cuda_happened(cni_cuda_device *d, cn_memory_action action, CUdeviceptr at, size_t bytes,
+                                     CUstream stream, const char *op)
+{
+  if (d->history) cni_cuda_keep_event(d, action, at, bytes, stream, op);
+}
+void cni_cuda_history_exit(cni_cuda_device *d);
 
 /* ---- segments.c ---- */
 /* The piece that begins there; NULL: none. */

@@ -78,6 +78,8 @@ const cn_backend *cn_plugin_init(const cn_host *host)
       .host_wait = cni_cuda_host_wait,
       .memory_pieces = cni_cuda_memory_pieces,
       .pinned_stats = cni_cuda_pinned_stats,
+      .memory_record = cni_cuda_memory_record,
+      .memory_events = cni_cuda_memory_events,
   };
   if (host->abi != CN_BACKEND_ABI || host->size < sizeof(cn_host)) return NULL;
   cni_cuda_host = host;

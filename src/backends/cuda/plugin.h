@@ -155,6 +155,7 @@ typedef struct cni_cuda_device {
   cni_cuda_fault *fault; /* host memory that kernels write */
   cni_cuda_pieces pieces;
   cn_device_memory_stats memory; /* gaps are counted when they are asked for */
+  struct cni_cuda_history *history; /* what happened to it (history.c); NULL: nobody asks */
   cni_cuda_pinned pinned;
   struct cni_cuda_staging *staging; /* of queues that have ended (copy.c) */
   const char *recent[CNI_CUDA_RECENT]; /* names of the last ops launched, a ring; atomic, as is ... */
@@ -265,6 +266,8 @@ void cni_cuda_memory_free(int index, void *memory, size_t size, void *stream);
 void cni_cuda_memory_reserved(int index, size_t *now, size_t *peak, bool reset);
 void cni_cuda_memory_stats(int index, cn_device_memory_stats *stats);
 int cni_cuda_memory_pieces(int index, void (*each)(const cn_memory_piece *piece, void *payload), void *payload);
+int cni_cuda_memory_record(int index, size_t events); /* history.c */
+int cni_cuda_memory_events(int index, void (*each)(const cn_memory_event *event, void *payload), void *payload);
 int cni_cuda_memory_limit(int index, size_t bytes);
 int cni_cuda_memory_trim(int index);
 /* Did a call of the driver want memory that we keep? It is the driver's now, and the call can be tried again. */

@@ -234,6 +234,7 @@ static cni_cuda_piece *new_segment(cni_cuda_device *d, cni_cuda_queue *q, int ki
     cni_cuda_driver()->cuMemFree(at);
     return NULL;
   }
+  cni_cuda_happened(d, CN_MEMORY_SEGMENT_TAKEN, at, bytes, q->stream, cni_cuda_host->op_running());
   cni_cuda_count_up(m->segments, kind, 1);
   cni_cuda_count_up(m->reserved, kind, bytes);
   put(p);
@@ -259,6 +260,7 @@ static bool is_idle(const cni_cuda_piece *p) { return !p->before && !p->behind; 
 /* Of a piece in no list that is a whole segment. */
 static void end_segment(cni_cuda_device *d, cni_cuda_piece *p)
 {
+  cni_cuda_happened(d, CN_MEMORY_SEGMENT_GIVEN, p->at, p->size, p->queue->stream, NULL);
   cni_cuda_driver()->cuMemFree(p->at);
   cni_cuda_count_down(d->memory.segments, p->kind, 1);
   cni_cuda_count_down(d->memory.reserved, p->kind, p->size);

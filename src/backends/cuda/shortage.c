@@ -37,13 +37,14 @@ static void add(report *r, const cni_cuda_piece *p)
   if (p->size > h->largest) h->largest = p->size;
 }
 
-static void look(report *r, cni_cuda_device *d)
+static void look(report *r, cni_cuda_device *d, const char *who, size_t size)
 {
   memset(r, 0, sizeof *r);
   cni_cuda_driver()->cuCtxSetCurrent(d->context);
   cni_cuda_driver()->cuMemGetInfo(&r->device_free, &r->device_total);
   pthread_mutex_lock(&d->lock);
   d->memory.failures++;
+  cni_cuda_happened(d, CN_MEMORY_OUT, r->device_free, size, NULL, who);
   r->memory = d->memory;
   cni_cuda_pieces_gaps(d, &r->memory, &r->largest_free);
   for (size_t i = 0; d->pieces.slots && i < (size_t)1 << d->pieces.bits; i++)
@@ -85,7 +86,7 @@ int cni_cuda_short(cni_cuda_device *d, const char *who, size_t size)
   report r;
   char holders[TEXT], limit[64] = "", most[32];
   char wanted[32], total[32], left[32], took[32], used[32], kept[32], piece[32];
-  look(&r, d);
+  look(&r, d, who, size);
   const cn_device_memory_stats *m = &r.memory;
   uint64_t reserved = m->reserved[CN_MEMORY_ALL].now, in_use = m->used[CN_MEMORY_ALL].now;
   if (m->limit) snprintf(limit, sizeof limit, " of at most %s", in_words(most, sizeof most, m->limit));

@@ -10,6 +10,7 @@ from typing import Any
 
 from .. import _C
 from ._devices import _Device, _index, _info, device_count, is_available
+from ._history import *  # noqa: F401,F403
 from .allocator import *  # noqa: F401,F403
 
 __all__ = ["empty_cache", "get_per_process_memory_fraction", "ipc_collect", "max_memory_allocated",
