@@ -193,6 +193,17 @@ RUNTIME = """
         raise AssertionError
     assert not isinstance(x.storage(), c.FloatStorage) and isinstance(x.to("cuda").storage(), c.FloatStorage)
     assert not isinstance(x.to("cuda").storage(), c.HalfStorage)
+    p = c.get_device_properties()
+    assert (p.warp_size, p.max_threads_per_block, p.pci_bus_id, p.is_integrated) == (32, 1024, 0, 0), p
+    assert p.shared_memory_per_block_optin >= p.shared_memory_per_block > 0
+    assert p.uuid == "00000000-5174-0000-0000-000000000000", p
+    capability = cairn.accelerator.get_device_capability()["supported_dtypes"]
+    assert {cairn.float16, cairn.int64, cairn.bool} <= capability
+    graph, z = cairn.accelerator.Graph(), cairn.zeros(4, device="cuda")
+    with cairn.Stream("cuda"), graph:
+        z += 2
+    graph.replay(), graph.replay()
+    assert z.tolist() == [4.0] * 4
     assert c.default_generators == (cairn.default_generator,)
     assert c.list_gpu_processes() == "GPU:0\\nprocess       4321 uses        3.000 MB GPU memory"
     from cairn.backends import cuda as b

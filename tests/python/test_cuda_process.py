@@ -4,6 +4,7 @@ import ctypes.util
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 import unittest
 
@@ -155,6 +156,22 @@ class TestDriver(unittest.TestCase):
 
     def test_what_all_needs(self):
         self.assertEqual(self.told(b"cuMemAlloc_v2"), ["0", "6.0"])
+
+
+@unittest.skipIf(emulated.missing(), emulated.REASON)
+class TestExamples(unittest.TestCase):
+    """The examples of streams, in C and in Python, on a device."""
+
+    def test_streams(self):
+        expected = ["batch %d: %d" % (i, (1 + i) * 64 * 256 * 256) for i in range(6)]
+        programs = [[os.path.join(emulated.BUILD, "examples", "streams")],
+                    [sys.executable, os.path.join(os.path.dirname(__file__), "../../examples/python/streams.py")]]
+        for program in programs:
+            if not os.path.exists(program[-1]):
+                continue  # the examples are not built here
+            for device in ("cuda", "mirror", "cpu"):
+                done = subprocess.run([*program, device], env=emulated.environment(), text=True, capture_output=True)
+                self.assertEqual((done.returncode, done.stdout.splitlines()[:6]), (0, expected), done.stderr)
 
 
 @unittest.skipIf(emulated.missing(), emulated.REASON)

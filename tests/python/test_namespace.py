@@ -24,6 +24,55 @@ class Devices(unittest.TestCase):
             self.assertRaises(RuntimeError, a.synchronize)
             self.assertRaises(RuntimeError, a.current_device_index)
 
+    def test_parts_of_the_accelerator(self):
+        a = importlib.import_module("cairn.accelerator")
+        self.assertIs(a.memory.memory_stats, cairn.cuda.memory_stats)
+        self.assertIs(importlib.import_module("cairn.accelerator.graphs").Graph, a.Graph)
+        self.assertEqual(a.memory_allocated(), cairn.cuda.memory_allocated())
+        a.empty_host_cache()
+        if not GPU:
+            self.assertRaises(RuntimeError, a.get_device_capability)
+            self.assertRaises(RuntimeError, a.Graph().instantiate)
+
+    def test_parts_of_cuda(self):
+        c = cairn.cuda
+        self.assertFalse(c.nccl.is_available([]) or c.gds.is_available() or c.tunable.is_enabled())
+        self.assertEqual((c.tunable.get_results(), c.amp.amp_definitely_not_available()), ((), not GPU))
+        for absent in (c.nccl.version, c.nccl.all_reduce, c.gds.GdsFile, c.GreenContext, c.sparse.FloatTensor,
+                       c.tunable.read_file):
+            self.assertRaises(NotImplementedError, absent)
+        with self.assertWarns(UserWarning):
+            c.tunable.enable()
+        self.assertRaises(AttributeError, lambda: c.nothing)
+
+    def test_comm(self):
+        comm = importlib.import_module("cairn.cuda.comm")
+        self.assertIs(cairn.cuda.comm.broadcast, cairn.nn.parallel.comm.broadcast)
+        x = cairn.arange(10.0).view(5, 2)
+        copies = comm.broadcast(x, ["cpu", "mirror", "mirror:1"])
+        self.assertIs(copies[0].data_ptr() == x.data_ptr(), True)
+        self.assertEqual([str(t.device) for t in copies], ["cpu", "mirror:0", "mirror:1"])
+        self.assertTrue(all(bool((t.cpu() == x).all()) for t in copies))
+        out = [cairn.zeros(5, 2), cairn.zeros(5, 2, device="mirror")]
+        self.assertTrue(bool((comm.broadcast(x, out=out)[1].cpu() == x).all()))
+        self.assertRaises(RuntimeError, comm.broadcast, x)
+        self.assertRaises(RuntimeError, comm.broadcast, x, ["cpu"], out=out)
+        self.assertRaises(RuntimeError, comm.broadcast, x, out=[cairn.zeros(3)])
+        rows = comm.broadcast_coalesced([x, x[0]], ["mirror", "cpu"])
+        self.assertEqual([len(r) for r in rows], [2, 2])
+        pieces = comm.scatter(x, ["mirror", "cpu"], chunk_sizes=[4, 1])
+        self.assertEqual([t.shape[0] for t in pieces], [4, 1])
+        self.assertEqual([t.shape for t in comm.scatter(x, ["mirror", "cpu"], dim=1)], [(5, 1), (5, 1)])
+        self.assertTrue(bool((comm.gather(pieces, destination="cpu") == x).all()))
+        self.assertTrue(bool((comm.gather(pieces, out=cairn.empty(5, 2)) == x).all()))
+        self.assertRaises(RuntimeError, comm.gather, pieces, destination="cpu", out=cairn.empty(5, 2))
+        self.assertRaises(ValueError, comm.scatter, x, ["cpu"], chunk_sizes=[4, 1])
+        total = comm.reduce_add([copies[1], x, copies[2]], "mirror")
+        self.assertEqual((str(total.device), total.sum().item(), x.sum().item()), ("mirror:0", 135.0, 45.0))
+        self.assertRaises(ValueError, comm.reduce_add, [x, x[0]], "cpu")
+        sums = comm.reduce_add_coalesced([[x, x[0]], [x, x[0]]], "cpu")
+        self.assertEqual([t.sum().item() for t in sums], [90.0, 2.0])
+
     def test_others_are_not_there(self):
         self.assertFalse(cairn.backends.mps.is_available() or cairn.backends.mps.is_built())
         self.assertFalse(cairn.mps.is_available() or cairn.xpu.is_available())

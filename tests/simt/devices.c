@@ -62,6 +62,16 @@ EXPORT CUresult cuDeviceGetName(char *name, int n, CUdevice d)
   else snprintf(name, (size_t)n, "emulated");
   return CUDA_SUCCESS;
 }
+int simt_place_of(int device) { return visible[device]; }
+/* The bytes of "GPU-DDDDDDDD-5174-...", D the device's own number. */
+EXPORT CUresult cuDeviceGetUuid_v2(CUuuid *id, CUdevice d)
+{
+  memset(id, 0, sizeof *id);
+  id->bytes[3] = (char)(visible[d] / 10 * 16 + visible[d] % 10);
+  id->bytes[4] = 0x51;
+  id->bytes[5] = 0x74;
+  return CUDA_SUCCESS;
+}
 EXPORT CUresult cuDeviceGetPCIBusId(char *place, int n, CUdevice d)
 {
   snprintf(place, (size_t)n, "0000:%02d:00.0", visible[d]);

@@ -41,6 +41,20 @@ EXPORT nvrtcResult nvrtcDestroyProgram(nvrtcProgram *p)
   return NVRTC_SUCCESS;
 }
 
+/* A program's own kernel has an entry that takes the addresses of all its arguments, and says how large each is. */
+static void write_own(FILE *f, const char *text)
+{
+  static const char head[] = "extern \"C\" __global__ void ";
+  char name[100];
+  for (const char *kernel = strstr(text, head); kernel; kernel = strstr(kernel + 1, head)) {
+    if (sscanf(kernel + strlen(head), "%99[A-Za-z0-9_]", name) != 1 || kernel[strlen(head) + strlen(name)] != '(')
+      continue;
+    fprintf(f, "\nextern \"C\" void simt_%s(void **a) { simt_call(%s, a); }\n", name, name);
+    fprintf(f, "extern \"C\" const unsigned long *const %s_sizes; ", name);
+    fprintf(f, "const unsigned long *const %s_sizes = simt_sizes(%s);\n", name, name);
+  }
+}
+
 /* Generated loops are kernels that take a struct by value, or its address: they get an entry that takes a pointer to
  * their argument, whose size is known. */
 static void write_source(FILE *f, const char *text)
@@ -48,7 +62,10 @@ static void write_source(FILE *f, const char *text)
   static const char head[] = "extern \"C\" __global__ void __launch_bounds__(";
   const char *kernel = strstr(text, head);
   fprintf(f, "#include \"simt.h\"\n%s", text);
-  if (!kernel) return;
+  if (!kernel) {
+    write_own(f, text);
+    return;
+  }
   char name[100] = "", type[100] = "";
   bool by_value = sscanf(kernel + strlen(head), "%*d) %99[^(](const __grid_constant__ %99[^ ]", name, type) == 2;
   if (!by_value) snprintf(type, sizeof type, "cn_loop *");
@@ -75,7 +92,13 @@ EXPORT nvrtcResult nvrtcCompileProgram(nvrtcProgram handle, int n, const char *c
   program *p = (program *)handle;
   char base[256], path[300], command[2000];
   bool exact = false;
-  for (int i = 0; i < n; i++) exact = exact || !strcmp(options[i], "--fmad=false");
+  char defined[500] = ""; /* what a program's own kernel is compiled with */
+  size_t at = 0;
+  for (int i = 0; i < n; i++) {
+    exact = exact || !strcmp(options[i], "--fmad=false");
+    if (!strncmp(options[i], "-D", 2) && at < sizeof defined)
+      at += (size_t)snprintf(defined + at, sizeof defined - at, " '%s'", options[i]);
+  }
   simt_temporary(base, sizeof base);
   int made = mkstemp(base);
   if (made < 0) return NVRTC_ERROR_COMPILATION;
@@ -86,9 +109,9 @@ EXPORT nvrtcResult nvrtcCompileProgram(nvrtcProgram handle, int n, const char *c
   fclose(f);
   const char *flags = getenv("SIMT_CXXFLAGS");
   snprintf(command, sizeof command,
-           "${CXX:-c++} -std=c++17 -w -shared -fPIC %s -fwrapv -fno-strict-aliasing -ffp-contract=%s -I%s -o %s.so "
-           "%s.cpp 2>%s.log",
-           flags ? flags : exact ? "-O0" : "-O1", exact ? "off" : "fast", SIMT_FOLDER, base, base, base);
+           "${CXX:-c++} -std=c++17 -w -shared -fPIC %s -fwrapv -fno-strict-aliasing -ffp-contract=%s -I%s%s -o "
+           "%s.so %s.cpp 2>%s.log",
+           flags ? flags : exact ? "-O0" : "-O1", exact ? "off" : "fast", SIMT_FOLDER, defined, base, base, base);
   int status = system(command);
   size_t size = 0;
   snprintf(path, sizeof path, "%s.log", base);

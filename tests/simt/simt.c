@@ -25,6 +25,7 @@
 #include "simt_driver.h"
 
 enum { MOST_THREADS = 1024, MOST_FIBERS = 4096, MOST_CLUSTER = 8 };
+enum { MOST_FUNCTIONS = 4096 };
 enum { STACK = 256 << 10, DYNAMIC = 256 << 10, MODULE = 1 << 20 };
 /* Dynamic shared memory that kernels have as they are, beside what their text declares, and that they may ask for. */
 enum { OWN_DYNAMIC = 40 << 10, MOST_DYNAMIC = 226 << 10, ASKED = 1024 };
@@ -227,7 +228,7 @@ typedef struct launch {
   CUfunction f;
   index3 grid;
   unsigned threads, shared;
-  void *argument;   /* a struct */
+  void *argument;   /* a struct; of a program's own kernel, which has `sizes`, the addresses of its arguments */
   unsigned cluster; /* blocks; 0: one */
 } launch;
 
@@ -252,11 +253,52 @@ static bool may_have(CUfunction f, size_t bytes)
   return may;
 }
 
+/* What kernels' arguments measure: a struct, or, up to a 0, each of a program's own kernel. */
+static struct {
+  CUfunction f;
+  size_t size;
+  const unsigned long *sizes;
+} functions[MOST_FUNCTIONS];
+static int nfunctions;
+
+static size_t argument_size(CUfunction f)
+{
+  size_t size = 0;
+  pthread_mutex_lock(&known);
+  for (int i = nfunctions - 1; i >= 0 && !size; i--)
+    if (functions[i].f == f) size = functions[i].size;
+  pthread_mutex_unlock(&known);
+  return size;
+}
+static const unsigned long *sizes_of(CUfunction f)
+{
+  const unsigned long *sizes = NULL;
+  pthread_mutex_lock(&known);
+  for (int i = nfunctions - 1; i >= 0 && !sizes; i--)
+    if (functions[i].f == f) sizes = functions[i].sizes;
+  pthread_mutex_unlock(&known);
+  return sizes;
+}
+
+/* One block of memory for a graph: the struct, or addresses with what they point at behind them. */
+static void *copy_arguments(CUfunction f, void *argument)
+{
+  const unsigned long *sizes = sizes_of(f);
+  size_t n = argument_size(f), count = 0, bytes = 0;
+  if (!sizes) return memcpy(malloc(n + 1), argument, n);
+  for (; sizes[count]; count++) bytes += (sizes[count] + 15) / 16 * 16;
+  void **made = malloc(count * 16 + bytes + 16);
+  char *at = (char *)made + count * 16;
+  for (size_t i = 0; i < count; at += (sizes[i] + 15) / 16 * 16, i++)
+    made[i] = memcpy(at, ((void **)argument)[i], sizes[i]);
+  return made;
+}
+
 static CUresult run_launch(const launch *l)
 {
   __atomic_add_fetch(&simt_launches, 1, __ATOMIC_RELAXED);
   unsigned gx = l->grid.x, gy = l->grid.y, gz = l->grid.z, bx = l->threads, cluster = l->cluster ? l->cluster : 1;
-  void *arguments[] = {l->argument};
+  void *one[] = {l->argument}, **arguments = sizes_of(l->f) ? l->argument : one;
   if (bx > MOST_THREADS || !may_have(l->f, l->shared) || !gx || !gy || !gz) return CUDA_ERROR_INVALID_VALUE;
   if (cluster > MOST_CLUSTER || gx % cluster || cluster * bx > MOST_FIBERS) return CUDA_ERROR_INVALID_VALUE;
   simt_counts.clusters[cluster]++;
@@ -284,7 +326,7 @@ static CUresult run_launch(const launch *l)
 
 /* ---- graphs: what is queued in a stream that captures, in order ---- */
 
-enum { MOST_FUNCTIONS = 4096, MOST_CAPTURES = 8 };
+enum { MOST_CAPTURES = 8 };
 typedef enum kind { LAUNCH, SET, COPY, CALL, INNER } kind;
 typedef struct step {
   kind kind;
@@ -303,24 +345,9 @@ typedef struct graph {
 } graph;
 
 static struct {
-  CUfunction f;
-  size_t size;
-} functions[MOST_FUNCTIONS]; /* what their arguments measure */
-static int nfunctions;
-static struct {
   CUstream stream;
   graph *graph;
 } captures[MOST_CAPTURES];
-
-static size_t argument_size(CUfunction f)
-{
-  size_t size = 0;
-  pthread_mutex_lock(&known);
-  for (int i = nfunctions - 1; i >= 0 && !size; i--)
-    if (functions[i].f == f) size = functions[i].size;
-  pthread_mutex_unlock(&known);
-  return size;
-}
 
 void simt_catch_up(void); /* simt_memory.c */
 bool simt_captured(CUstream s);
@@ -339,10 +366,7 @@ static step *add_step(graph *g, step s)
   step *made = malloc(sizeof *made);
   *made = s;
   made->next = NULL;
-  if (s.kind == LAUNCH) {
-    size_t n = argument_size(s.launch.f);
-    made->launch.argument = memcpy(malloc(n + 1), s.launch.argument, n);
-  }
+  if (s.kind == LAUNCH) made->launch.argument = copy_arguments(s.launch.f, s.launch.argument);
   if (s.kind == CALL) made->from = memcpy(malloc(s.n + 1), s.from, s.n);
   if (g->last) g->last->next = made;
   else g->first = made;
@@ -382,8 +406,10 @@ static launch launch_of(const CUDA_KERNEL_NODE_PARAMS *p)
 EXPORT CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
                                unsigned bz, unsigned shared, CUstream stream, void **arguments, void **extra)
 {
-  (void)by, (void)bz, (void)extra;
-  return do_step(stream, (step){.kind = LAUNCH, .launch = {f, {gx, gy, gz}, bx, shared, arguments[0], 1}});
+  (void)extra;
+  if (by * bz != 1) return CUDA_ERROR_INVALID_VALUE; /* threads have one dimension here */
+  void *argument = sizes_of(f) ? (void *)arguments : arguments[0];
+  return do_step(stream, (step){.kind = LAUNCH, .launch = {f, {gx, gy, gz}, bx, shared, argument, 1}});
 }
 
 EXPORT CUresult cuLaunchKernelEx(const CUlaunchConfig *c, CUfunction f, void **arguments, void **extra)
@@ -549,9 +575,12 @@ EXPORT CUresult cuGetErrorString(CUresult e, const char **text)
 EXPORT CUresult cuDriverGetVersion(int *version) { *version = 13000; return CUDA_SUCCESS; }
 EXPORT CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute a, CUdevice d)
 {
-  (void)d;
   *value = a == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT                  ? simt_counts.units
            : a == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR          ? 9
+           : a == CU_DEVICE_ATTRIBUTE_WARP_SIZE                         ? 32
+           : a == CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK             ? MOST_THREADS
+           : a == CU_DEVICE_ATTRIBUTE_PCI_BUS_ID                        ? simt_place_of(d)
+           : a == CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK       ? OWN_DYNAMIC
            : a == CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN ? MOST_DYNAMIC
                                                                         : 0;
   return CUDA_SUCCESS;
@@ -617,12 +646,15 @@ EXPORT CUresult cuModuleGetFunction(CUfunction *f, CUmodule module, const char *
   if (!*f) *f = dlsym(module, name);
   snprintf(entry, sizeof entry, "%s_size", name);
   const unsigned long *size = dlsym(module, entry);
-  if (!*f || !size) return CUDA_ERROR_NOT_FOUND;
+  snprintf(entry, sizeof entry, "%s_sizes", name);
+  const unsigned long *const *sizes = dlsym(module, entry);
+  if (!*f || !(size || sizes)) return CUDA_ERROR_NOT_FOUND;
   pthread_mutex_lock(&known);
   bool room = nfunctions < MOST_FUNCTIONS;
   if (room) {
     functions[nfunctions].f = *f;
-    functions[nfunctions++].size = *size;
+    functions[nfunctions].size = size ? *size : 0;
+    functions[nfunctions++].sizes = sizes ? *sizes : NULL;
   }
   pthread_mutex_unlock(&known);
   return room ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;

@@ -136,6 +136,26 @@ static inline float rsqrtf(float x) { return 1 / sqrtf(x); }
 #define __logf logf
 static inline float __fdividef(float a, float b) { return a / b; }
 
+/* A kernel that has arguments of any kind: called with their addresses; how large they are, up to a 0. */
+template <class T> struct simt_kept { typedef T type; };
+template <class T> struct simt_kept<const T> { typedef T type; };
+template <unsigned... I> struct simt_numbers {};
+template <unsigned N, unsigned... I> struct simt_below : simt_below<N - 1, N - 1, I...> {};
+template <unsigned... I> struct simt_below<0, I...> { typedef simt_numbers<I...> type; };
+template <class... A, unsigned... I> static void simt_call_with(void (*f)(A...), void **a, simt_numbers<I...>)
+{
+  f(*(typename simt_kept<A>::type *)a[I]...);
+}
+template <class... A> static void simt_call(void (*f)(A...), void **a)
+{
+  simt_call_with(f, a, typename simt_below<sizeof...(A)>::type());
+}
+template <class... A> static const unsigned long *simt_sizes(void (*)(A...))
+{
+  static const unsigned long sizes[] = {sizeof(A)..., 0};
+  return sizes;
+}
+
 /* Words that generated loops load and store. */
 struct alignas(16) uint4 { unsigned x, y, z, w; };
 struct alignas(8) uint2 { unsigned x, y; };

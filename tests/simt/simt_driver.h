@@ -26,6 +26,7 @@ typedef struct simt_counts_t {
 } simt_counts_t;
 extern simt_counts_t simt_counts;
 void simt_show_symbols(void); /* cuInit: kernels, which are libraries of their own, find what simt.c has */
+int simt_place_of(int device); /* on the bus */
 void simt_temporary(char *name, size_t size); /* a pattern for mkstemp */
 extern float simt_clock; /* milliseconds, of simt_memory.c's events */
 

@@ -377,12 +377,15 @@ static PyObject *device_info(PyObject *module, PyObject *device)
   (void)module;
   if (cnpy_to_device(device, &id)) return NULL;
   if (cn_device_info_get(&i, id)) return cnpy_raise();
-  return Py_BuildValue("{s:s,s:s,s:i,s:i,s:d,s:d,s:K,s:K,s:d,s:d,s:(KKK)}", "name", i.name, "arch", i.arch, "units",
-                       i.units, "threads", i.threads, "clock_mhz", i.clock_mhz, "memory_mhz", i.memory_mhz,
-                       "memory_total", (unsigned long long)i.memory_total, "memory_free",
-                       (unsigned long long)i.memory_free, "peak_gflops", i.peak_gflops, "peak_gbps", i.peak_gbps,
-                       "cache", (unsigned long long)i.cache[0], (unsigned long long)i.cache[1],
-                       (unsigned long long)i.cache[2]);
+  return Py_BuildValue("{s:s,s:s,s:i,s:i,s:d,s:d,s:K,s:K,s:d,s:d,s:(KKK),s:(iiii),s:(iii),s:i,s:(iii),s:(ii),s:y#}",
+                       "name", i.name, "arch", i.arch, "units", i.units, "threads", i.threads, "clock_mhz",
+                       i.clock_mhz, "memory_mhz", i.memory_mhz, "memory_total", (unsigned long long)i.memory_total,
+                       "memory_free", (unsigned long long)i.memory_free, "peak_gflops", i.peak_gflops, "peak_gbps",
+                       i.peak_gbps, "cache", (unsigned long long)i.cache[0], (unsigned long long)i.cache[1],
+                       (unsigned long long)i.cache[2], "blocks", i.warp, i.threads_of_block, i.threads_of_unit,
+                       i.registers_of_unit, "shared", i.shared_of_block, i.shared_of_block_most, i.shared_of_unit,
+                       "memory_bits", i.memory_bits, "pci", i.pci_domain, i.pci_bus, i.pci_device, "board",
+                       (int)i.integrated, (int)i.on_shared_board, "uuid", i.uuid, (Py_ssize_t)sizeof i.uuid);
 }
 
 static PyObject *op_names(PyObject *module, PyObject *unused)

@@ -8,7 +8,7 @@
 
 CN_BEGIN_DECLS
 
-#define CN_BACKEND_ABI 4
+#define CN_BACKEND_ABI 5
 
 /* The rate of matrix products of a type by the device's matrix units (Tensor Cores), dense. */
 enum { CN_DEVICE_PRODUCTS = 8 };
@@ -29,6 +29,13 @@ typedef struct cn_device_info {
   double peak_gbps;
   double clock_mhz, memory_mhz; /* at most */
   cn_device_product products[CN_DEVICE_PRODUCTS];
+  /* Of devices that run threads in blocks. */
+  int warp, threads_of_block, threads_of_unit, registers_of_unit; /* at most, but for the warp */
+  int shared_of_block, shared_of_block_most, shared_of_unit;      /* bytes; most: where a kernel asks for it */
+  int memory_bits;                                                /* of the way to memory */
+  int pci_domain, pci_bus, pci_device;
+  bool integrated, on_shared_board;
+  uint8_t uuid[16]; /* zeros where the device tells none */
 } cn_device_info;
 
 /* ---- kernels ---- */

@@ -140,6 +140,33 @@ static void describe_products(cn_device_info *info, const cni_cuda_device *d, do
   }
 }
 
+/* What kernels may have, and where the device is. */
+static void describe_blocks(cn_device_info *info, const cni_cuda_device *d)
+{
+  const struct {
+    int *to;
+    CUdevice_attribute from;
+  } of[] = {
+      {&info->warp, CU_DEVICE_ATTRIBUTE_WARP_SIZE},
+      {&info->threads_of_block, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK},
+      {&info->threads_of_unit, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR},
+      {&info->registers_of_unit, CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR},
+      {&info->shared_of_block, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK},
+      {&info->shared_of_unit, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR},
+      {&info->memory_bits, CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH},
+      {&info->pci_domain, CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID},
+      {&info->pci_bus, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID},
+      {&info->pci_device, CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID},
+  };
+  CUuuid id;
+  for (size_t i = 0; i < sizeof of / sizeof *of; i++) *of[i].to = attribute(d, of[i].from);
+  info->shared_of_block_most = d->most_shared;
+  info->integrated = attribute(d, CU_DEVICE_ATTRIBUTE_INTEGRATED);
+  info->on_shared_board = attribute(d, CU_DEVICE_ATTRIBUTE_MULTI_GPU_BOARD);
+  if (cni_cuda_driver()->cuDeviceGetUuid && cni_cuda_driver()->cuDeviceGetUuid(&id, d->id) == CUDA_SUCCESS)
+    memcpy(info->uuid, id.bytes, sizeof info->uuid);
+}
+
 int cni_cuda_device_info(int index, cn_device_info *info)
 {
   const cni_cuda_driver_table *cu = cni_cuda_driver();
@@ -156,7 +183,8 @@ int cni_cuda_device_info(int index, cn_device_info *info)
   double memory_clock = 1e3 * attribute(d, CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE);
   int lanes = d->major >= 9 || (d->major == 8 && d->minor) ? 128 : 64; /* f32 units of a multiprocessor */
   info->peak_gflops = 2e-9 * clock * lanes * d->units;
-  info->peak_gbps = 2e-9 * memory_clock * attribute(d, CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH) / 8;
+  describe_blocks(info, d);
+  info->peak_gbps = 2e-9 * memory_clock * info->memory_bits / 8;
   info->clock_mhz = 1e-6 * clock;
   info->memory_mhz = 1e-6 * memory_clock;
   describe_products(info, d, clock);

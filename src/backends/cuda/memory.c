@@ -201,6 +201,7 @@ int cni_cuda_memory_trim(int index)
   pthread_mutex_lock(&d->lock);
   cni_cuda_segments_trim(d, SIZE_MAX);
   pthread_mutex_unlock(&d->lock);
+  cni_cuda_pinned_trim(d);
   return CN_OK;
 }
 

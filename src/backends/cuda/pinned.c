@@ -147,6 +147,14 @@ static void collect(cni_cuda_pinned *p)
   p->newest = late;
 }
 
+void cni_cuda_pinned_trim(cni_cuda_device *d)
+{
+  pthread_mutex_lock(&d->lock);
+  collect(&d->pinned);
+  drop_free(&d->pinned);
+  pthread_mutex_unlock(&d->lock);
+}
+
 /* ---- for the backend's table ---- */
 
 static void *new_memory(cni_cuda_device *d, size_t size)

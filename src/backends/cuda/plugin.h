@@ -39,7 +39,7 @@ extern bool cni_cuda_caches; /* not with CAIRN_CUDA_CACHING=0: a block is the dr
   X(cuStreamQuery) X(cuStreamWaitEvent)
 /* What a driver may lack: NULL then, and whoever wants one does without. */
 #define CNI_CUDA_DRIVER_MORE(X) \
-  X(cuDriverGetVersion) X(cuEventElapsedTime) X(cuStreamCreateWithPriority) X(cuLaunchKernelEx)
+  X(cuDriverGetVersion) X(cuDeviceGetUuid) X(cuEventElapsedTime) X(cuStreamCreateWithPriority) X(cuLaunchKernelEx)
 #define CNI_CUDA_GRAPHS(X) \
   X(cuStreamBeginCapture) X(cuStreamEndCapture) X(cuGraphCreate) X(cuGraphDestroy) X(cuGraphAddKernelNode) \
   X(cuGraphAddChildGraphNode) X(cuGraphInstantiate) X(cuGraphExecKernelNodeSetParams) X(cuGraphLaunch) \
@@ -295,6 +295,7 @@ int cni_cuda_host_wait(int index, const void *memory); /* for copies from it */
 CUevent cni_cuda_pinned_event(cni_cuda_device *d, const void *memory, CUstream stream);
 void cni_cuda_pinned_stats(int index, cn_pinned_stats *stats, bool reset);
 bool cni_cuda_is_pinned(cni_cuda_device *d, const void *memory);
+void cni_cuda_pinned_trim(cni_cuda_device *d); /* gives back what nobody uses, and no copy reads */
 void cni_cuda_pinned_exit(cni_cuda_device *d);
 
 /* ---- compiled code (compile.c) ---- */

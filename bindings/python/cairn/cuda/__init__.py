@@ -8,10 +8,11 @@ from __future__ import annotations
 import typing
 
 from .. import _C
-from . import (_devices, allocator, graphs as graphs, kernels as kernels, memory as memory, nvtx as nvtx,
+from . import (_devices, _doors, allocator, graphs as graphs, kernels as kernels, memory as memory, nvtx as nvtx,
                profiler as profiler, random as random, readings, runtime, streams as streams)
 from ._devices import *  # noqa: F401,F403
 from ._devices import DeviceProperties as DeviceProperties
+from ._doors import *  # noqa: F401,F403
 from .allocator import *  # noqa: F401,F403
 from .graphs import *  # noqa: F401,F403
 from .kernels import *  # noqa: F401,F403
@@ -30,7 +31,7 @@ _KINDS = ("BFloat16Tensor", "BoolTensor", "ByteTensor", "CharTensor", "DoubleTen
 _STORAGES = tuple(kind.replace("Tensor", "Storage") for kind in _KINDS) + ("ComplexDoubleStorage",
                                                                           "ComplexFloatStorage")
 __all__ = [*_devices.__all__, *allocator.__all__, *graphs.__all__, *kernels.__all__, *memory.__all__, *random.__all__,
-           *readings.__all__, *runtime.__all__, *streams.__all__, "OutOfMemoryError"]
+           *readings.__all__, *runtime.__all__, *streams.__all__, *_doors.__all__, "OutOfMemoryError"]
 
 if typing.TYPE_CHECKING:
     from .._legacy import StorageType, TensorType
@@ -62,6 +63,9 @@ else:
         if name == "default_generators":  # one for each device; all devices draw from the same
             from .. import default_generator
             return (default_generator,) * _devices.device_count()
+        if name in ("comm", "jiterator"):  # which need more of the package
+            from importlib import import_module
+            return import_module(__name__ + "." + name)
         if name not in _KINDS + _STORAGES:
             raise AttributeError("module 'cairn.cuda' has no attribute %r" % (name,))
         from .._legacy import by_name, storage_by_name
@@ -69,4 +73,4 @@ else:
         made = globals()[name] = find("cuda." + name)
         return made
 
-from . import amp as amp  # noqa: E402  (at the end: it looks at this module)
+from . import amp as amp, tunable as tunable  # noqa: E402  (at the end: they look at this module)

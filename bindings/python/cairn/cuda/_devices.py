@@ -7,6 +7,7 @@ raises RuntimeError.
 from __future__ import annotations
 
 import typing
+import uuid
 from types import TracebackType
 
 from .. import _C
@@ -35,6 +36,20 @@ class DeviceProperties(typing.NamedTuple):
     clock_rate: int = 0
     memory_clock_rate: int = 0
     warp_size: int = 32
+    max_threads_per_block: int = 0
+    max_threads_per_multi_processor: int = 0
+    regs_per_multiprocessor: int = 0
+    shared_memory_per_block: int = 0
+    shared_memory_per_block_optin: int = 0
+    shared_memory_per_multiprocessor: int = 0
+    memory_bus_width: int = 0
+    pci_domain_id: int = 0
+    pci_bus_id: int = 0
+    pci_device_id: int = 0
+    is_integrated: int = 0
+    is_multi_gpu_board: int = 0
+    uuid: str = ""
+    gcnArchName: str = ""
 
 
 def is_available() -> bool:
@@ -136,12 +151,15 @@ def get_device_capability(device: _Device = None) -> tuple[int, int]:
 
 
 def get_device_properties(device: _Device = None) -> DeviceProperties:
-    """Name, compute capability (major, minor), memory, multiprocessors and second-level cache of a device."""
+    """What a device is like, by torch's names. uuid is as CUDA_VISIBLE_DEVICES takes it behind "GPU-"; gcnArchName,
+    which says more of other makers' devices, is the name."""
     info = _info(device)
     major, minor = get_device_capability(device)
     cache = info.get("cache") or (0, 0, 0)
     return DeviceProperties(str(info["name"]), major, minor, int(info["memory_total"]), int(info["units"]),
-                            int(cache[1]), round(info["clock_mhz"] * 1e3), round(info["memory_mhz"] * 1e3))
+                            int(cache[1]), round(info["clock_mhz"] * 1e3), round(info["memory_mhz"] * 1e3),
+                            *info["blocks"], *info["shared"], info["memory_bits"], *info["pci"], *info["board"],
+                            str(uuid.UUID(bytes=info["uuid"])), str(info["name"]))
 
 
 def get_arch_list() -> list[str]:

@@ -6,7 +6,12 @@ from typing import Any, Callable
 from .. import _C
 from .. import amp as _amp
 
-__all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd"]
+__all__ = ["GradScaler", "amp_definitely_not_available", "autocast", "custom_bwd", "custom_fwd"]
+
+
+def amp_definitely_not_available() -> bool:
+    """Is there no device for it?"""
+    return _C._device_count("cuda") == 0
 
 
 class autocast(_amp.autocast):

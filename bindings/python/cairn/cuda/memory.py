@@ -13,7 +13,7 @@ from ._devices import _Device, _index, _info, device_count, is_available
 from ._history import *  # noqa: F401,F403
 from .allocator import *  # noqa: F401,F403
 
-__all__ = ["empty_cache", "get_per_process_memory_fraction", "ipc_collect", "max_memory_allocated",
+__all__ = ["empty_cache", "empty_host_cache", "get_per_process_memory_fraction", "ipc_collect", "max_memory_allocated",
            "max_memory_cached", "max_memory_reserved", "mem_get_info", "memory_allocated", "memory_cached",
            "memory_reserved", "memory_stats", "memory_stats_as_nested_dict", "memory_summary",
            "reset_accumulated_memory_stats", "reset_max_memory_allocated", "reset_max_memory_cached",
@@ -133,9 +133,13 @@ def reset_accumulated_memory_stats(device: _Device = None) -> None:
 
 
 def empty_cache() -> None:
-    """Gives the memory that is kept for the next tensors back to the driver, on every device."""
+    """Gives the memory that is kept for the next tensors back to the driver, on every device, and pinned memory that is
+    kept."""
     for index in range(device_count()):
         _C._device_memory_trim(f"cuda:{index}")
+
+
+empty_host_cache = empty_cache
 
 
 def ipc_collect() -> None:

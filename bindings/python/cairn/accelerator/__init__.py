@@ -8,35 +8,33 @@ from __future__ import annotations
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from . import _C, cuda
+from .. import _C, cuda
+from . import graphs as graphs, memory as memory, random as random
+from .graphs import Graph as Graph
+from .memory import *  # noqa: F401,F403
 
 if TYPE_CHECKING:
-    from ._C import _Device
+    from .._C import _Device
 
-__all__ = ["current_accelerator", "current_device_idx", "current_device_index", "current_stream", "device_count",
-           "device_index", "empty_cache", "get_memory_info", "is_available", "max_memory_allocated",
-           "max_memory_reserved", "memory_allocated", "memory_reserved", "memory_stats",
-           "reset_accumulated_memory_stats", "reset_peak_memory_stats",
+__all__ = [*memory.__all__, "Graph", "current_accelerator", "current_device_idx", "current_device_index",
+           "current_stream", "device_count", "device_index", "get_device_capability", "is_available",
            "set_device_idx", "set_device_index", "set_stream", "synchronize"]
 
 device_count = cuda.device_count
 is_available = cuda.is_available
 current_stream = cuda.current_stream
 set_stream = cuda.set_stream
-empty_cache = cuda.empty_cache
-max_memory_allocated = cuda.max_memory_allocated
-max_memory_reserved = cuda.max_memory_reserved
-memory_allocated = cuda.memory_allocated
-memory_reserved = cuda.memory_reserved
-memory_stats = cuda.memory_stats
-reset_accumulated_memory_stats = cuda.reset_accumulated_memory_stats
-reset_peak_memory_stats = cuda.reset_peak_memory_stats
-get_memory_info = cuda.mem_get_info
 
 
 def current_accelerator(check_available: bool = False) -> _C.device | None:  # unused: check_available (always done)
     """The kind of accelerator there is, device("cuda"); None where there is none."""
     return _C.device("cuda") if is_available() else None
+
+
+def get_device_capability(device: _Device | None = None, /) -> dict[str, Any]:
+    """What a device can do: "supported_dtypes", a set of those that tensors can have there."""
+    cuda.get_device_properties(device)  # an error where there is none
+    return {"supported_dtypes": {d for d in vars(_C).values() if isinstance(d, _C.dtype)}}
 
 
 def current_device_index() -> int:
