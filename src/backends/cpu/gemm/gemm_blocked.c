@@ -13,12 +13,14 @@
 
 enum {
   GRAIN_PACK = 1 << 15, /* elements worth waking a thread for */
-  ROOM_BYTES = 4 << 20  /* packed blocks of k that are held at once */
+  ROOM_BYTES = 4 << 20, /* packed blocks of k that are held at once */
+  NEAR_BYTES = 512 << 10 /* rows of A that stay in the second-level cache beside a block of B */
 };
 
 typedef enum a_form {
   A_IN_PLACE,
-  A_ROWS,  /* rows of a panel copied to a kinder distance when their turn comes */
+  A_ROWS,   /* rows of a panel copied to a kinder distance when their turn comes */
+  A_COPIED, /* all of them before */
   A_PANELS /* packed: k-major panels of mr rows */
 } a_form;
 
@@ -32,13 +34,16 @@ typedef struct block_job {
   int64_t first_k, depth;  /* of a block of k; within a region, of the first one */
   int64_t blocks;          /* of k, that a region works on */
   size_t a_bytes, b_bytes; /* that a block of k takes of the room */
-  int64_t mr;              /* rows of a panel: the kernels' or less, so that all are about equal */
+  int64_t mr, longer;      /* rows of the first `longer` panels, the kernels' or less; the others have one less */
   int64_t nc;              /* columns of an item: the kernels' or less, so that threads have enough */
   int64_t row_panels, col_panels;
   int64_t block_panels; /* row panels of an item */
   int64_t a_pitch;      /* elements of packed A per row */
   a_form form;
 } block_job;
+
+/* The first row of panel p. */
+static int64_t row_of(const block_job *job, int64_t p) { return p * job->mr - (p > job->longer ? p - job->longer : 0); }
 
 /* Block k of those that a region works on. */
 static block_job block_of(const block_job *all, int64_t k)
@@ -55,12 +60,12 @@ static block_job block_of(const block_job *all, int64_t k)
 }
 
 /* Rows [i, i + rows) of A, this block of k, to `to`. */
-static void copy_rows(const block_job *job, char *to, int64_t i, int rows)
+static void copy_rows(const block_job *job, char *to, int64_t i, int64_t rows)
 {
   const cni_gemm *g = job->g;
   const int64_t size = (int64_t)job->ker->size;
   const char *from = (const char *)g->a + (i * g->a_row + job->first_k) * size;
-  for (int r = 0; r < rows; r++, to += job->a_pitch * size, from += g->a_row * size)
+  for (int64_t r = 0; r < rows; r++, to += job->a_pitch * size, from += g->a_row * size)
     memcpy(to, from, (size_t)(job->depth * size));
 }
 
@@ -69,7 +74,8 @@ typedef struct pack_source {
   const char *from; /* element (0, 0) of this block of k */
   char *to;
   int64_t i_step, k_step, count, width;
-  bool pad; /* the last panel to full width */
+  int64_t longer; /* panels of that width, of A; the others are one less */
+  bool pad;       /* the last panel to full width */
 } pack_source;
 
 /* Panels [begin, end). Where k is not contiguous they go side by side through slices of k, so that what
@@ -80,9 +86,10 @@ static void pack_panels(const block_job *job, const pack_source *s, int64_t begi
   const int64_t size = (int64_t)job->ker->size, slice = s->k_step == 1 ? job->depth : SLICE;
   for (int64_t k = 0; k < job->depth; k += slice)
     for (int64_t p = begin; p < end; p++) {
-      int64_t count = least(s->width, s->count - p * s->width), width = s->pad ? s->width : count;
-      job->ker->pack(s->to + (p * s->width * job->depth + k * width) * size,
-                     s->from + (p * s->width * s->i_step + k * s->k_step) * size, s->i_step, s->k_step, (int)count,
+      int64_t first = p * s->width - (p > s->longer ? p - s->longer : 0), full = s->width - (p >= s->longer);
+      int64_t count = least(full, s->count - first), width = s->pad ? full : count;
+      job->ker->pack(s->to + (first * job->depth + k * width) * size,
+                     s->from + (first * s->i_step + k * s->k_step) * size, s->i_step, s->k_step, (int)count,
                      (int)width, least(slice, job->depth - k));
     }
 }
@@ -96,6 +103,7 @@ static void pack_b(const block_job *job, char *to, int64_t begin, int64_t end)
                    .k_step = g->b_row,
                    .count = g->n,
                    .width = job->ker->nr,
+                   .longer = job->col_panels,
                    .pad = true};
   pack_panels(job, &b, begin, end);
 }
@@ -103,18 +111,27 @@ static void pack_b(const block_job *job, char *to, int64_t begin, int64_t end)
 static void pack_a(const block_job *job, int64_t begin, int64_t end)
 {
   const cni_gemm *g = job->g;
+  if (job->form == A_COPIED) {
+    const int64_t i = row_of(job, begin);
+    copy_rows(job, job->a + i * job->a_pitch * (int64_t)job->ker->size, i, row_of(job, end) - i);
+    return;
+  }
   pack_source a = {.from = (const char *)g->a + job->first_k * g->a_col * (int64_t)job->ker->size,
                    .to = job->a,
                    .i_step = g->a_row,
                    .k_step = g->a_col,
                    .count = g->m,
-                   .width = job->mr};
+                   .width = job->mr,
+                   .longer = job->longer};
   pack_panels(job, &a, begin, end);
 }
 
+/* Whether A has a part of the room. */
+static bool packs_a(const block_job *job) { return job->form == A_PANELS || job->form == A_COPIED; }
+
 static int64_t panels_to_pack(const block_job *job)
 {
-  return (job->packed ? 0 : job->col_panels) + (job->form == A_PANELS ? job->row_panels : 0);
+  return (job->packed ? 0 : job->col_panels) + (packs_a(job) ? job->row_panels : 0);
 }
 
 /* Items: for each block of k column panels of B, then row panels of A, of these what is packed. */
@@ -134,11 +151,11 @@ static void pack_range(int64_t begin, int64_t end, void *payload)
 /* Whether a block of A stays in the second-level cache, rather than one of B. */
 static bool stays(const block_job *job) { return job->ker->mc && job->form == A_PANELS; }
 
-/* One row panel of A against columns [j, j + cols). */
-static void run_panel(const block_job *job, const char *rows, int64_t i, int64_t j, int64_t cols)
+/* Row panel p of A against columns [j, j + cols). */
+static void run_panel(const block_job *job, const char *rows, int64_t p, int64_t j, int64_t cols)
 {
   const cni_gemm *g = job->g;
-  const int64_t size = (int64_t)job->ker->size;
+  const int64_t size = (int64_t)job->ker->size, i = row_of(job, p);
   cni_gemm_run r = {.a = rows,
                     .a_row = job->a_pitch,
                     .a_col = 1,
@@ -146,7 +163,7 @@ static void run_panel(const block_job *job, const char *rows, int64_t i, int64_t
                     .c = (char *)g->c + (i * g->c_row + j * g->c_col) * size,
                     .c_row = g->c_row,
                     .c_col = g->c_col,
-                    .rows = (int)least(job->mr, g->m - i),
+                    .rows = (int)(row_of(job, p + 1) - i),
                     .cols = cols,
                     .depth = job->depth,
                     .alpha = g->alpha,
@@ -154,8 +171,8 @@ static void run_panel(const block_job *job, const char *rows, int64_t i, int64_t
   if (g->bias && !job->first_k) r.bias = (const char *)g->bias + i * size;
   if (g->across && !job->first_k) r.across = (const char *)g->across + j * size;
   if (job->first_k + job->depth == g->k) r.limits = g->limits;
+  if (packs_a(job)) r.a = job->a + i * job->a_pitch * size;
   if (job->form == A_PANELS) {
-    r.a = job->a + i * job->a_pitch * size;
     r.a_row = 1;
     r.a_col = r.rows;
   } else if (job->form == A_IN_PLACE) {
@@ -165,29 +182,29 @@ static void run_panel(const block_job *job, const char *rows, int64_t i, int64_t
   job->ker->run(&r);
 }
 
-/* The row panels from `i` on, a block of them, against columns [j, j + cols): panel by panel of B, each of which stays
+/* The row panels from p on, a block of them, against columns [j, j + cols): panel by panel of B, each of which stays
  * in the first-level cache while A's pass by. */
-static void run_block(const block_job *job, int64_t i, int64_t j, int64_t cols)
+static void run_block(const block_job *job, int64_t p, int64_t j, int64_t cols)
 {
-  const int64_t nr = job->ker->nr, end = least(i + job->block_panels * job->mr, job->g->m);
+  const int64_t nr = job->ker->nr, end = least(p + job->block_panels, job->row_panels);
   for (int64_t at = j; at < j + cols; at += nr)
-    for (int64_t row = i; row < end; row += job->mr) run_panel(job, NULL, row, at, least(nr, j + cols - at));
+    for (int64_t panel = p; panel < end; panel++) run_panel(job, NULL, panel, at, least(nr, j + cols - at));
 }
 
 /* One block of k of items [begin, end). rows: room for a panel of copied rows, or NULL */
 static void run_items(const block_job *job, char *rows, int64_t begin, int64_t end)
 {
   const cni_gemm *g = job->g;
-  const int64_t mr = job->mr, nc = job->nc, col_blocks = parts(g->n, nc);
-  for (int64_t p = begin; p < end; p++) {
+  const int64_t nc = job->nc, col_blocks = parts(g->n, nc);
+  for (int64_t item = begin; item < end; item++) {
     if (stays(job)) {
-      int64_t j = p % col_blocks * nc;
-      run_block(job, p / col_blocks * job->block_panels * mr, j, least(nc, g->n - j));
+      int64_t j = item % col_blocks * nc;
+      run_block(job, item / col_blocks * job->block_panels, j, least(nc, g->n - j));
       continue;
     }
-    int64_t j = p / job->row_panels * nc, i = p % job->row_panels * mr;
-    if (job->form == A_ROWS) copy_rows(job, rows, i, (int)least(mr, g->m - i));
-    run_panel(job, rows, i, j, least(nc, g->n - j));
+    int64_t j = item / job->row_panels * nc, p = item % job->row_panels, i = row_of(job, p);
+    if (job->form == A_ROWS) copy_rows(job, rows, i, row_of(job, p + 1) - i);
+    run_panel(job, rows, p, j, least(nc, g->n - j));
   }
 }
 
@@ -211,8 +228,8 @@ static void tile_range(int64_t begin, int64_t end, void *payload)
   cni_scratch_free(rows, bytes);
 }
 
-/* Rows that collide are copied for every block of columns, unless they lie apart once more, or packed once where
- * kernels have a use for that. */
+/* Rows that collide are copied for every block of columns (see prepare for once), unless they lie apart once more, or
+ * packed once where kernels have a use for that. */
 static a_form a_form_of(const cni_gemm *g, const cni_gemm_kernels *ker)
 {
   if (g->a_col != 1) return A_PANELS;
@@ -257,17 +274,20 @@ static int prepare(block_job *job, size_t *bytes)
   const int64_t line = 64 / (int64_t)ker->size, depth = job->depth;
   job->row_panels = parts(g->m, ker->mr);
   job->mr = parts(g->m, job->row_panels);
+  job->longer = g->m - job->row_panels * (job->mr - 1);
   job->col_panels = parts(g->n, ker->nr);
   job->form = a_form_of(g, ker);
   job->nc = item_columns(job);
   job->block_panels = block_panels(job);
   job->a_pitch = job->form == A_ROWS ? (parts(depth, line) | 1) * line : depth;
+  if (job->form == A_ROWS && g->n > job->nc && g->m * job->a_pitch * (int64_t)ker->size <= NEAR_BYTES)
+    job->form = A_COPIED;
   if (job->form == A_IN_PLACE) job->a_pitch = g->apart ? g->apart_row : g->a_row;
   job->packed = g->packed && g->packed_depth == depth;
   size_t each;
   if ((!job->packed &&
        cni_mul_overflows((size_t)(job->col_panels * ker->nr), (size_t)depth * ker->size, &job->b_bytes)) ||
-      (job->form == A_PANELS &&
+      (packs_a(job) &&
        cni_mul_overflows((size_t)(job->row_panels * job->mr), (size_t)job->a_pitch * ker->size, &job->a_bytes)) ||
       __builtin_add_overflow(job->a_bytes, job->b_bytes, &each))
     return cn_err_set(CN_ERR_MEMORY, "matrix product: operands are too large");
@@ -292,7 +312,7 @@ int cni_gemm_blocked(const cni_gemm *g, const cni_gemm_kernels *ker)
   for (; job.first_k < g->k; job.first_k += step) {
     double depth = (double)least(step, g->k - job.first_k);
     job.blocks = least(most, parts(g->k - job.first_k, job.depth));
-    double packed = depth * (double)((job.packed ? 0 : g->n) + (job.form == A_PANELS ? g->m : 0));
+    double packed = depth * (double)((job.packed ? 0 : g->n) + (packs_a(&job) ? g->m : 0));
     if (pack_items) in_parallel(job.blocks * pack_items, packed, GRAIN_PACK, pack_range, &job);
     in_parallel(tile_items, (double)g->m * (double)g->n * depth, GRAIN_WORK, tile_range, &job);
   }
