@@ -1,4 +1,4 @@
-# Brings the Python files of a package together: *.py, *.pyi and py.typed of the folders FROM (separated by
+# Brings the files of a package together: *.py, *.pyi, *.bin and py.typed of the folders FROM (separated by
 # commas; where both have a file the later folder's counts) go to OUT, and what lies in OUT without a source any
 # more is removed. Files that are the same stay untouched.
 # usage: cmake -D OUT=folder -D FROM=a,b -P CairnPackage.cmake
@@ -6,7 +6,7 @@ cmake_minimum_required(VERSION 3.25)
 string(REPLACE "," ";" folders "${FROM}")
 set(wanted "")
 foreach(folder IN LISTS folders)
-  file(GLOB_RECURSE files RELATIVE ${folder} ${folder}/*.py ${folder}/*.pyi ${folder}/py.typed)
+  file(GLOB_RECURSE files RELATIVE ${folder} ${folder}/*.py ${folder}/*.pyi ${folder}/*.bin ${folder}/py.typed)
   foreach(file IN LISTS files)
     set(from_${file} ${folder}/${file})
     list(APPEND wanted ${file})
@@ -18,7 +18,7 @@ foreach(file IN LISTS wanted)
   file(MAKE_DIRECTORY ${OUT}/${parent})
   file(COPY_FILE ${from_${file}} ${OUT}/${file} ONLY_IF_DIFFERENT)
 endforeach()
-file(GLOB_RECURSE there RELATIVE ${OUT} ${OUT}/*.py ${OUT}/*.pyi)
+file(GLOB_RECURSE there RELATIVE ${OUT} ${OUT}/*.py ${OUT}/*.pyi ${OUT}/*.bin)
 foreach(file IN LISTS there)
   if(NOT file IN_LIST wanted)
     file(REMOVE ${OUT}/${file})

@@ -115,7 +115,8 @@ if(CAIRN_IMAGE_BUILT)
 endif()
 
 file(GLOB_RECURSE python_files CONFIGURE_DEPENDS
-  ${CAIRN_PYTHON_SOURCE}/cairn/*.py ${CAIRN_PYTHON_SOURCE}/cairn/*.pyi ${CAIRN_PYTHON_SOURCE}/cairn/py.typed)
+  ${CAIRN_PYTHON_SOURCE}/cairn/*.py ${CAIRN_PYTHON_SOURCE}/cairn/*.pyi ${CAIRN_PYTHON_SOURCE}/cairn/*.bin
+  ${CAIRN_PYTHON_SOURCE}/cairn/py.typed)
 # Written when the list of files changes: a file that was removed is then removed from the package too.
 file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/python/files.txt CONTENT "${python_files}\n")
 add_custom_command(OUTPUT ${PROJECT_BINARY_DIR}/python/files.stamp

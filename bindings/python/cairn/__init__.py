@@ -40,7 +40,7 @@ _MODULES = ("__config__", "_dynamo", "_inductor", "_jit_internal", "_ops", "_ten
             "amp", "ao", "backends", "callbacks", "compiler", "cpu", "cuda", "datasets", "distributed", "distributions",
             "export", "func", "functional", "futures", "fx", "hub", "io", "jit", "keras", "library", "lists", "masked",
             "metrics", "models", "monitor", "mps", "multiprocessing", "nn", "onnx", "ops", "optim",
-            "overrides", "package", "profiler", "quantization", "serialization", "sharding", "signal",
+            "overrides", "package", "profiler", "quantization", "quasirandom", "serialization", "sharding", "signal",
             "stablehlo", "storage", "strings", "testing", "tokenizers", "torch_version", "transforms", "types", "utils",
             "xpu", "zoo")
 # Private modules of torch that have no counterpart: see _absent_parts.py.
@@ -75,7 +75,7 @@ if _TYPING:
                    lists as lists, masked as masked, metrics as metrics, models as models, monitor as monitor,
                    mps as mps, multiprocessing as multiprocessing, nn as nn, onnx as onnx, ops as ops,
                    optim as optim, overrides as overrides, package as package, profiler as profiler,
-                   quantization as quantization, serialization as serialization,
+                   quantization as quantization, quasirandom as quasirandom, serialization as serialization,
                    sharding as sharding, signal as signal, stablehlo as stablehlo, storage as storage,
                    strings as strings, testing as testing, tokenizers as tokenizers, torch_version as torch_version,
                    transforms as transforms, types as types, utils as utils, xpu as xpu, zoo as zoo)

@@ -189,8 +189,9 @@ class GraphModule(nn.Module):
         return reduce_graph_module, (state, code.src, outside, modules, type(self).__name__)
 
     def to_folder(self, folder: Any, module_name: str = "FxModule") -> None:
-        """Not there."""
-        raise NotImplementedError("to_folder: files of cairn hold no code; save the state_dict(), and `code` as text")
+        """Writes a Python package: the code as a class, which makes its parts anew, and state_dict.pt, the weights."""
+        from ._folder import write
+        write(self, self._get_graph().python_code("self"), folder, module_name)
 
     # ---- looking ----
     def __str__(self) -> str:
