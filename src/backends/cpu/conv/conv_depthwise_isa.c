@@ -64,7 +64,7 @@ ALWAYS_INLINE void forward_n(const int taps, const cni_depthwise *d, float *y, c
     if (v * LANES >= reach && v * LANES + LANES + reach <= total) {
       UNROLL for (int i = 0; i < taps; i++)
       {
-        cni_lanes row = cni_load_lanes(ALL, at + i * d->w);
+        cni_lanes row = cni_lanes_once(cni_load_lanes(ALL, at + i * d->w));
         UNROLL for (int j = 0; j < taps; j++) t[j] = cni_lanes_fma(row, WEIGHT(i * taps + j), t[j]);
       }
     } else {
@@ -115,7 +115,7 @@ ALWAYS_INLINE void weight_n(const int taps, const int rows, int first, const cni
       if (v * LANES >= reach && v * LANES + LANES + reach <= total) {
         UNROLL for (int i = 0; i < rows; i++)
         {
-          cni_lanes row = cni_load_lanes(ALL, at + i * d->w);
+          cni_lanes row = cni_lanes_once(cni_load_lanes(ALL, at + i * d->w));
           UNROLL for (int j = 0; j < taps; j++) acc[i * taps + j] = cni_lanes_fma(row, part[j], acc[i * taps + j]);
         }
       } else {

@@ -32,6 +32,12 @@ static inline cni_lanes cni_load_lanes(cni_lane_bits bits, const float *p) { ret
 static inline void cni_store_lanes(float *p, cni_lane_bits bits, cni_lanes v) { _mm512_mask_storeu_ps(p, bits, v); }
 static inline void cni_store_all(float *p, cni_lanes v) { _mm512_storeu_ps(p, v); }
 static inline cni_lanes cni_lanes_fma(cni_lanes x, cni_lanes y, cni_lanes z) { return _mm512_fmadd_ps(x, y, z); }
+/* The same in a register: compilers like to load again for each use, and a load that crosses a line takes two. */
+static inline cni_lanes cni_lanes_once(cni_lanes x)
+{
+  __asm__("" : "+v"(x));
+  return x;
+}
 /* The lesser and the larger; y where they are equal, or one is NaN. */
 static inline cni_lanes cni_least_lanes(cni_lanes x, cni_lanes y) { return _mm512_min_ps(x, y); }
 static inline cni_lanes cni_most_lanes(cni_lanes x, cni_lanes y) { return _mm512_max_ps(x, y); }
@@ -157,6 +163,7 @@ static inline void cni_store_lanes(float *p, cni_lane_bits bits, cni_lanes v)
 }
 
 static inline cni_lanes cni_lanes_fma(cni_lanes x, cni_lanes y, cni_lanes z) { return _mm256_fmadd_ps(x, y, z); }
+static inline cni_lanes cni_lanes_once(cni_lanes x) { return x; }
 static inline cni_lanes cni_least_lanes(cni_lanes x, cni_lanes y) { return _mm256_min_ps(x, y); }
 static inline cni_lanes cni_most_lanes(cni_lanes x, cni_lanes y) { return _mm256_max_ps(x, y); }
 

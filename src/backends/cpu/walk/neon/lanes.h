@@ -52,6 +52,7 @@ static inline void cni_store_lanes(float *p, cni_lane_bits bits, cni_lanes v)
 }
 
 static inline cni_lanes cni_lanes_fma(cni_lanes x, cni_lanes y, cni_lanes z) { return vfmaq_f32(z, x, y); }
+static inline cni_lanes cni_lanes_once(cni_lanes x) { return x; }
 static inline cni_lanes cni_least_lanes(cni_lanes x, cni_lanes y) { return vbslq_f32(vcltq_f32(x, y), x, y); }
 static inline cni_lanes cni_most_lanes(cni_lanes x, cni_lanes y) { return vbslq_f32(vcgtq_f32(x, y), x, y); }
 
