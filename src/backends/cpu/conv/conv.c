@@ -28,6 +28,29 @@ static void read_tensor(cni_conv_tensor *t, const cn_tensor *from)
   cni_batched(d, t->shape, t->strides);
 }
 
+static void swap(int64_t *a, int64_t *b)
+{
+  const int64_t t = *a;
+  *a = *b, *b = t;
+}
+
+static void turn(cni_conv_tensor *t)
+{
+  swap(&t->shape[2], &t->shape[3]);
+  swap(&t->strides[2], &t->strides[3]);
+  t->strides[2] = t->shape[3] * t->strides[3]; /* of one row: as if more of them followed */
+}
+
+/* Images that are one pixel wide, as exporters make of signals, are those of one row, along which kernels have their
+ * vectors. */
+static void lay_flat(cni_conv *v)
+{
+  if (v->w != 1 || v->kw != 1 || v->ow != 1 || v->padding[1] || v->h == 1) return;
+  turn(&v->x), turn(&v->weight), turn(&v->y);
+  swap(&v->h, &v->w), swap(&v->kh, &v->kw), swap(&v->oh, &v->ow);
+  swap(&v->stride[0], &v->stride[1]), swap(&v->padding[0], &v->padding[1]), swap(&v->dilation[0], &v->dilation[1]);
+}
+
 static cni_conv read_call(const cn_call *c, enum cni_conv_kind kind)
 {
   cni_conv v = {.kind = kind, .dtype = cn_desc_of(c->out[0])->dtype, .groups = c->args[6].u.i, .fast = c->fast};
@@ -49,6 +72,7 @@ static cni_conv read_call(const cn_call *c, enum cni_conv_kind kind)
     v.padding[i] = cni_pair(&c->args[4], i);
     v.dilation[i] = cni_pair(&c->args[5], i);
   }
+  lay_flat(&v);
   if (kind == CNI_CONV_FORWARD && c->in[2]) v.bias = cn_desc_of(c->in[2]);
   if (cni_op_info(c->op)->id == CNI_OP_conv2d_clamped) {
     const double low = c->args[7].u.f, high = c->args[8].u.f;
