@@ -65,8 +65,8 @@ static int dft(cni_onnx_call *c)
   return cni_onnx_out(c, 0, t && cn_dtype_of(t) != dtype ? cn_cast(t, dtype) : t);
 }
 
-/* Transforms of windows along the signal: (batch, frames, points, 2). Exporters leave the last dimension of real signals
- * away, as onnxruntime lets them. */
+/* Transforms of windows along the signal: (batch, frames, points, 2). Exporters leave the last dimension of real
+ * signals away, as onnxruntime lets them. */
 static int stft(cni_onnx_call *c)
 {
   cn_tensor *x = cni_onnx_in(c, 0), *window = cni_onnx_maybe(c, 2);
