@@ -148,6 +148,17 @@ static int cast_all(cn_state *st, const cni_opinfo *info, cn_value *args, cn_ten
   return CN_OK;
 }
 
+/* Ops that can be told the type of their result read what they are given, and no copy of it is made; as PyTorch has it
+ * a type that the caller named stays. False: the op is none of these, or its input is not to be touched. */
+static bool tell_type(const cni_opinfo *info, cn_value *args, int dtype)
+{
+  const cn_value *x = info->ntensors == 1 ? &args[info->tensors[0]] : NULL;
+  if (!x || !info->dtype_at || x->tag != CN_V_TENSOR || !castable(x->u.t) || x->u.t->d.dtype == dtype) return false;
+  cn_value *told = &args[info->dtype_at - 1];
+  if (told->tag == CN_V_NONE) *told = cn_v_int(dtype);
+  return true;
+}
+
 static size_t listed(const cni_opinfo *info, const cn_value *args)
 {
   size_t n = 0;
@@ -181,7 +192,8 @@ int cni_autocast(int rule, const cni_opinfo *info, const cn_value *args, int nar
   st->modes &= ~(uint32_t)CNI_MODE_AUTOCAST;
   size_t depth = cni_scope_push();
   memcpy(full, args, (size_t)nargs * sizeof *full);
-  int status = dtype ? cast_all(st, info, full, room, dtype) : CN_OK;
+  bool told = rule == CNI_AMP_F32 && tell_type(info, full, dtype);
+  int status = dtype && !told ? cast_all(st, info, full, room, dtype) : CN_OK;
   if (!status) status = cni_apply(info, full, nargs, NULL, out, nout);
   cni_scope_pop(depth);
   st->modes |= CNI_MODE_AUTOCAST;

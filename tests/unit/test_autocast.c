@@ -96,6 +96,53 @@ static void devices_are_switched_apart(void **state)
   cn_scope_end(s);
 }
 
+static int low_softmax(cn_tensor **out, cn_tensor *const *in, void *payload)
+{
+  const int *what = payload;
+  int saved = cn_autocast_begin(CN_BF16);
+  out[0] = *what == 0   ? cn_softmax(in[0], -1)
+           : *what == 1 ? cn_sum(cn_log_softmax(in[0], -1), .dim = CN_INTS(0))
+           : *what == 2 ? cn_cumsum(in[0], 1)
+                        : cn_softmax(in[0], -1, .dtype = CN_F64);
+  cn_autocast_end(saved);
+  return cn_err();
+}
+
+/* Ops that can be told the type of their result take a device's 16-bit numbers as they are. */
+static void no_copies_are_made(void **state)
+{
+  (void)state;
+  cn_scope *s = cn_scope_begin();
+  cn_device mirror = cn_device_find("mirror");
+  cn_err_clear();
+  if (mirror <= CN_CPU) {
+    cn_scope_end(s);
+    return;
+  }
+  cn_tensor *x = cn_cast(cn_randn(CN_SHAPE(3, 5), .device = mirror), CN_BF16);
+  for (int what = 0; what < 4; what++) {
+    cn_graph *g = cn_trace(low_softmax, 1, &x, 1, &what);
+    char *text = g ? cn_graph_to_string(g) : NULL;
+    assert_non_null(text);
+    if (strstr(text, "cast(")) fail_msg("%s", text);
+    cn_string_free(text);
+    cn_graph_free(g);
+    cn_tensor *y;
+    assert_int_equal(low_softmax(&y, &x, &what), 0);
+    assert_int_equal(cn_dtype_of(y), what == 3 ? CN_F64 : CN_F32);
+  }
+  cn_tensor *leaf = cn_requires_grad(x, true), *y;
+  int saved = cn_autocast_begin(CN_BF16);
+  y = cn_softmax(leaf, -1);
+  cn_autocast_end(saved);
+  cn_tensor *want = cn_softmax(cn_cast(cn_detach(leaf), CN_F32), -1);
+  assert_true(cn_item(cn_all(cn_eq(y, want))) != 0);
+  assert_int_equal(cn_backward(cn_sum(cn_mul(y, y))), 0);
+  assert_int_equal(cn_dtype_of(cn_grad_of(leaf)), CN_BF16);
+  assert_int_equal(cn_err(), 0);
+  cn_scope_end(s);
+}
+
 static void other_types_are_refused(void **state)
 {
   (void)state;
@@ -113,6 +160,7 @@ int main(void)
     cmocka_unit_test(gradients_have_the_parameters_type),
     cmocka_unit_test(a_changed_parameter_is_cast_anew),
     cmocka_unit_test(devices_are_switched_apart),
+    cmocka_unit_test(no_copies_are_made),
     cmocka_unit_test(other_types_are_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
