@@ -24,13 +24,25 @@ static cn_tensor *total_norm(cn_tensor *const *params, size_t n, double type)
   return total;
 }
 
-static int scale_all(cn_tensor *const *params, size_t n, cn_tensor *factor)
+static cn_tensor *multiply(cn_tensor *g, cn_tensor *factor)
 {
+  return cn_mul_(g, cn_device_of(g) == cn_device_of(factor) ? factor : cn_to_device(factor, cn_device_of(g)));
+}
+static cn_tensor *keep_above(cn_tensor *g, cn_tensor *least) { return cn_clamp_min_(g, least); }
+static cn_tensor *keep_below(cn_tensor *g, cn_tensor *most) { return cn_clamp_max_(g, most); }
+
+/* Changes every gradient in its place, all in one way, so that a device may do it at once. */
+static int change_all(cn_tensor *const *params, size_t n, cn_tensor *(*change)(cn_tensor *g, cn_tensor *by),
+                      cn_tensor *by)
+{
+  int status = cn_updates_begin(NULL);
+  if (status) return status;
   for (size_t i = 0; i < n && !cn_err(); i++) {
     cn_tensor *g = cn_grad_of(params[i]);
-    if (g) cn_mul_(g, cn_device_of(g) == cn_device_of(factor) ? factor : cn_to_device(factor, cn_device_of(g)));
+    if (g) change(g, by);
   }
-  return cn_err();
+  status = cn_updates_end();
+  return status ? status : cn_err();
 }
 
 cn_tensor *cn_clip_grad_norm(cn_tensor *const *params, size_t n, double max_norm, double norm_type)
@@ -41,7 +53,7 @@ cn_tensor *cn_clip_grad_norm(cn_tensor *const *params, size_t n, double max_norm
   cn_tensor *total = total_norm(params, n, norm_type == 0 ? 2 : norm_type);
   if (total) {
     cn_tensor *factor = cn_true_divide(cn_num(max_norm), cni_shifted(total, 1e-6));
-    if (factor && (factor = cn_clamp_max(factor, cn_num(1)))) scale_all(params, n, factor);
+    if (factor && (factor = cn_clamp_max(factor, cn_num(1)))) change_all(params, n, multiply, factor);
   } else if (!cn_err()) total = cn_zeros(NULL, 0);
   cn_no_grad_end(saved);
   if (total && !cn_err()) return cn_scope_return(s, total);
@@ -55,10 +67,8 @@ int cn_clip_grad_value(cn_tensor *const *params, size_t n, double clip_value)
   if (!(clip_value >= 0)) return cn_err_set(CN_ERR_VALUE, "clip_grad_value: the value must not be below 0");
   cn_scope *s = cn_scope_begin();
   int saved = cn_no_grad_begin();
-  for (size_t i = 0; i < n && !cn_err(); i++) {
-    cn_tensor *g = cn_grad_of(params[i]);
-    if (g) cn_clamp_(g, cn_num(-clip_value), cn_num(clip_value));
-  }
+  if (!change_all(params, n, keep_above, cn_num(-clip_value)))
+    change_all(params, n, keep_below, cn_num(clip_value));
   cn_no_grad_end(saved);
   cn_scope_end(s);
   return cn_err();

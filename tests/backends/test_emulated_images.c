@@ -293,6 +293,44 @@ static void statistics(void **state)
   cn_scope_end(s);
 }
 
+/* Clipping changes all gradients by a launch or two, and to what the CPU makes of them. */
+static void clipping(void **state)
+{
+  (void)state;
+  need_device();
+  enum { PARAMS = 12 };
+  void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+  const int *launches = driver ? dlsym(driver, "simt_launches") : NULL;
+  for (int norm = 0; norm < 2; norm++) {
+    cn_scope *s = cn_scope_begin();
+    cn_tensor *params[2][PARAMS];
+    int took[2] = {0, 0};
+    cn_seed(5);
+    for (int i = 0; i < PARAMS; i++) {
+      cn_tensor *g = cn_mul(cn_randn(CN_SHAPE(i + 1, 8)), cn_num(3));
+      for (int far = 0; far < 2; far++) {
+        params[far][i] = cn_requires_grad(cn_zeros_like(far ? there(g) : g), true);
+        assert_int_equal(cn_backward(cn_sum(cn_mul(params[far][i], far ? there(g) : g))), 0);
+      }
+    }
+    for (int many = 0; many < 2; many++) { /* of one, then of all */
+      int before = launches ? *launches : 0;
+      for (int far = 0; far < 2; far++) {
+        int n = many ? PARAMS : 1;
+        if (norm) cn_clip_grad_norm(params[far], (size_t)n, many ? 2 : 4, 2);
+        else cn_clip_grad_value(params[far], (size_t)n, many ? 0.5 : 1);
+      }
+      assert_int_equal(cn_device_sync(gpu), 0);
+      took[many] = launches ? *launches - before : 0;
+    }
+    for (int i = 0; i < PARAMS; i++)
+      close_to("a clipped gradient", cn_grad_of(params[0][i]), cn_grad_of(params[1][i]), norm ? 1e-6 : 0);
+    /* each gradient has a norm of its own, in two steps, which is put beside the others; the change is one of all */
+    if (took[1] > took[0] + (norm ? 3 * (PARAMS - 1) : 0)) fail_msg("%d launches, of one %d", took[1], took[0]);
+    cn_scope_end(s);
+  }
+}
+
 /* Norms of so many rows that several blocks share a channel, which divide by chunks and not. */
 static void many_rows(void **state)
 {
@@ -343,6 +381,7 @@ int main(int argc, char **argv)
   const struct CMUnitTest tests[] = {cmocka_unit_test(convolutions), cmocka_unit_test(pools),
                                      cmocka_unit_test(residuals),    cmocka_unit_test(few_rows),
                                      cmocka_unit_test(orders),       cmocka_unit_test(statistics),
-                                     cmocka_unit_test(many_rows),    cmocka_unit_test(bytes)};
+                                     cmocka_unit_test(clipping),     cmocka_unit_test(many_rows),
+                                     cmocka_unit_test(bytes)};
   return cmocka_run_group_tests(tests, find_emulated, NULL);
 }
