@@ -227,6 +227,31 @@ RUNTIME = """
     print("done")
 """
 
+EXCHANGED = """
+    import ctypes
+    import cairn
+    x = cairn.arange(6.0).to("cuda")
+    counts = (ctypes.c_uint64 * 8).in_dll(ctypes.CDLL("libcuda.so.1"), "simt_counts")  # of tests/simt/simt_driver.h
+
+    def waits(**words):
+        before = counts[5]
+        capsule = x.__dlpack__(**words)
+        now = counts[5] - before
+        assert cairn.from_dlpack(capsule).tolist() == list(range(6))
+        return now
+
+    own, other = cairn.cuda.current_stream().cuda_stream, cairn.cuda.Stream()
+    for more in ({}, {"copy": True}):
+        print([waits(stream=s, **more) for s in (own, -1, None, 1, other.cuda_stream)])
+    with other:
+        print(waits(stream=own), waits(stream=other.cuda_stream))
+    print(waits(dl_device=(1, 0), stream=None) >= 1)
+    try:
+        cairn.ones(2).__dlpack__(stream=own)
+    except (ValueError, RuntimeError) as e:
+        print("CPU" in str(e))
+"""
+
 VISIBLE = """
     import cairn
     c = cairn.cuda
@@ -267,6 +292,10 @@ class TestNames(unittest.TestCase):
 
     def test_waits(self):
         self.assertEqual(emulated.run(WAITS), "3.0\n")
+
+    def test_exchange(self):
+        """Memory is handed to other libraries behind the work that makes it, and without a wait in the same stream."""
+        self.assertEqual(emulated.run(EXCHANGED), "[0, 0, 1, 1, 1]\n[0, 0, 1, 1, 1]\n1 0\nTrue\nTrue\n")
 
     def test_runtime(self):
         self.assertEqual(emulated.run(RUNTIME), "done\n")

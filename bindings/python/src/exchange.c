@@ -148,19 +148,22 @@ static PyObject *capsule_of(cn_tensor *t, PyObject *owner, bool versioned)
   return NULL;
 }
 
-/* The consumer's stream: none for host memory. Work on other devices is waited for, unless -1 says not to. */
-static int settle_stream(cn_tensor *t, PyObject *stream)
+/* What consumers say of their stream: the address of one; none for host memory. -1: nothing is to be waited for. */
+static int read_stream(cn_tensor *t, PyObject *stream, int64_t *number)
 {
   bool given = stream && stream != Py_None;
-  if (cn_device_of(t) == CN_CPU) {
-    if (!given) return 0;
-    PyErr_SetString(cnpy.value_error, "__dlpack__: stream should be None for a tensor on the CPU");
-    return -1;
-  }
-  int64_t number = 0;
-  if (given && cnpy_to_int(stream, &number)) return -1;
-  if (given && number == -1) return 0;
-  if (cn_device_sync(cn_device_of(t)) == CN_OK) return 0;
+  *number = 0;
+  if (!given || cn_device_of(t) != CN_CPU) return given ? cnpy_to_int(stream, number) : 0;
+  PyErr_SetString(cnpy.value_error, "__dlpack__: stream should be None for a tensor on the CPU");
+  return -1;
+}
+
+/* All that makes t comes before what the consumer does in its stream: in the one in use it does so by itself. */
+static int settle_stream(cn_tensor *t, int64_t number)
+{
+  cn_device device = cn_device_of(t);
+  if (device == CN_CPU || number == -1 || (number && (void *)(intptr_t)number == cn_device_stream(device))) return 0;
+  if (cn_device_sync(device) == CN_OK) return 0;
   cnpy_raise();
   return -1;
 }
@@ -194,8 +197,9 @@ static PyObject *py_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t nar
   cn_tensor *t = cnpy_t(self);
   if (cn_needs_grad(t))
     return PyErr_Format(PyExc_BufferError, "__dlpack__: the tensor requires a gradient; use tensor.detach()");
-  if (settle_stream(t, v[0]) || !(t = placed(t, v[2], v[3], &copied))) return NULL;
-  PyObject *capsule = capsule_of(t, copied ? NULL : self, major >= 1);
+  int64_t stream;
+  if (read_stream(t, v[0], &stream) || !(t = placed(t, v[2], v[3], &copied))) return NULL;
+  PyObject *capsule = settle_stream(t, stream) ? NULL : capsule_of(t, copied ? NULL : self, major >= 1);
   cn_release(t);
   return capsule;
 }
