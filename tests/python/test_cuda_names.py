@@ -42,7 +42,8 @@ SNAPSHOT = """
     assert c.memory_allocated() == before
     for wrong, error in ((lambda: c.caching_allocator_delete(at), RuntimeError),
                          (lambda: c.caching_allocator_alloc(1, stream="s"), TypeError),
-                         (lambda: c.caching_allocator_enable(False), RuntimeError), (c.MemPool, NotImplementedError),
+                         (lambda: c.caching_allocator_enable(False), RuntimeError),
+                         (c.caching_allocator_disabled, RuntimeError), (c.MemPool, NotImplementedError),
                          (lambda: c.use_mem_pool(None), NotImplementedError),
                          (lambda: c.change_current_allocator(None), NotImplementedError),
                          (lambda: c.memory_snapshot((0, 1)), NotImplementedError),

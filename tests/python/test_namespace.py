@@ -43,6 +43,9 @@ class Devices(unittest.TestCase):
             self.assertRaises(NotImplementedError, absent)
         with self.assertWarns(UserWarning):
             c.tunable.enable()
+        self.assertIs(c.AcceleratorError, cairn.AcceleratorError)
+        with self.assertRaises(cairn.AcceleratorError):
+            cairn.ones(1, device="cuda:99")
         self.assertRaises(AttributeError, lambda: c.nothing)
 
     def test_comm(self):

@@ -70,6 +70,7 @@ typedef struct cnpy_globals {
   PyTypeObject *tensor;
   PyObject *value_error;   /* ValueError and RuntimeError: torch raises now one, now the other */
   PyObject *memory_error;  /* OutOfMemoryError: RuntimeError and MemoryError */
+  PyObject *device_error;  /* AcceleratorError: a RuntimeError */
   PyObject *capture_error; /* CaptureError: a RuntimeError */
   PyObject *cancelled_error; /* Cancelled: a RuntimeError */
   PyObject *dtypes[CN_DTYPE_COUNT];

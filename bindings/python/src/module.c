@@ -35,6 +35,7 @@ static PyObject *exception_of(int code)
   case CN_ERR_TYPE: return PyExc_TypeError;
   case CN_ERR_UNSUPPORTED: return PyExc_NotImplementedError;
   case CN_ERR_IO: return PyExc_OSError;
+  case CN_ERR_DEVICE: return cnpy.device_error;
   case CN_ERR_CAPTURE: return cnpy.capture_error;
   case CN_ERR_TIMEOUT: return PyExc_TimeoutError;
   case CN_ERR_CANCELLED: return cnpy.cancelled_error;
@@ -469,12 +470,14 @@ static int add_all(PyObject *module)
   cnpy.memory_error =
       new_exception(module, "OutOfMemoryError", "Out of memory: a MemoryError, and a RuntimeError as in torch.",
                     PyExc_MemoryError, PyExc_RuntimeError);
+  cnpy.device_error = new_exception(module, "AcceleratorError", "A device is not there, or its work has failed.",
+                                    PyExc_RuntimeError, NULL);
   cnpy.capture_error =
       new_exception(module, "CaptureError", "What is asked for cannot be part of a graph that is captured.",
                     PyExc_RuntimeError, NULL);
   cnpy.cancelled_error = new_exception(module, "Cancelled", "The limits that this was computed in were cancelled.",
                                        PyExc_RuntimeError, NULL);
-  if (!cnpy.capture_error || !cnpy.cancelled_error) return -1;
+  if (!cnpy.device_error || !cnpy.capture_error || !cnpy.cancelled_error) return -1;
   if (!cnpy.value_error || !cnpy.memory_error || cnpy_add_types(module) || cnpy_add_tensor(module)) return -1;
   if (cnpy_add_random(module) || cnpy_add_autograd(module) || cnpy_add_nn(module)) return -1;
   return cnpy_add_optim(module) || cnpy_add_data(module) || cnpy_add_files(module) || cnpy_add_zoo(module) ||

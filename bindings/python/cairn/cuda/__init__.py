@@ -22,6 +22,7 @@ from .readings import *  # noqa: F401,F403
 from .runtime import *  # noqa: F401,F403
 from .streams import *  # noqa: F401,F403
 
+AcceleratorError = _C.AcceleratorError
 OutOfMemoryError = _C.OutOfMemoryError
 has_half = True
 has_magma = False
@@ -31,7 +32,8 @@ _KINDS = ("BFloat16Tensor", "BoolTensor", "ByteTensor", "CharTensor", "DoubleTen
 _STORAGES = tuple(kind.replace("Tensor", "Storage") for kind in _KINDS) + ("ComplexDoubleStorage",
                                                                           "ComplexFloatStorage")
 __all__ = [*_devices.__all__, *allocator.__all__, *graphs.__all__, *kernels.__all__, *memory.__all__, *random.__all__,
-           *readings.__all__, *runtime.__all__, *streams.__all__, *_doors.__all__, "OutOfMemoryError"]
+           *readings.__all__, *runtime.__all__, *streams.__all__, *_doors.__all__, "AcceleratorError",
+           "OutOfMemoryError"]
 
 if typing.TYPE_CHECKING:
     from .._legacy import StorageType, TensorType

@@ -6,6 +6,7 @@ snapshot adds up to is what memory_stats() says; what cairn's one allocator cann
 """
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 from .. import _C
@@ -14,9 +15,9 @@ from ._devices import _Device, _index, device_count, is_available
 from .streams import ExternalStream, Stream, stream as _in_stream
 
 __all__ = ["CUDAPluggableAllocator", "MemPool", "caching_allocator_alloc", "caching_allocator_delete",
-           "caching_allocator_enable", "change_current_allocator", "get_allocator_backend", "host_memory_stats",
-           "host_memory_stats_as_nested_dict", "memory_snapshot", "reset_accumulated_host_memory_stats",
-           "reset_peak_host_memory_stats", "use_mem_pool"]
+           "caching_allocator_disabled", "caching_allocator_enable", "change_current_allocator",
+           "get_allocator_backend", "host_memory_stats", "host_memory_stats_as_nested_dict", "memory_snapshot",
+           "reset_accumulated_host_memory_stats", "reset_peak_host_memory_stats", "use_mem_pool"]
 
 
 def _block(at: int, size: int, asked: int, op: str | None, used: bool) -> dict[str, Any]:
@@ -79,6 +80,12 @@ def caching_allocator_enable(value: bool = True) -> None:
     if bool(value) != (os.environ.get("CAIRN_CUDA_CACHING", "1") != "0"):
         raise RuntimeError("caching_allocator_enable: set CAIRN_CUDA_CACHING=%d before the program starts"
                            % bool(value))
+
+
+def caching_allocator_disabled() -> Any:
+    """Raises where memory is kept: see caching_allocator_enable."""
+    caching_allocator_enable(False)
+    return contextlib.nullcontext()
 
 
 def get_allocator_backend() -> str:
