@@ -156,10 +156,10 @@ def get_device_properties(device: _Device = None) -> DeviceProperties:
     info = _info(device)
     major, minor = get_device_capability(device)
     cache = info.get("cache") or (0, 0, 0)
-    return DeviceProperties(str(info["name"]), major, minor, int(info["memory_total"]), int(info["units"]),
-                            int(cache[1]), round(info["clock_mhz"] * 1e3), round(info["memory_mhz"] * 1e3),
-                            *info["blocks"], *info["shared"], info["memory_bits"], *info["pci"], *info["board"],
-                            str(uuid.UUID(bytes=info["uuid"])), str(info["name"]))
+    return DeviceProperties._make((str(info["name"]), major, minor, int(info["memory_total"]), int(info["units"]),
+                                   int(cache[1]), round(info["clock_mhz"] * 1e3), round(info["memory_mhz"] * 1e3),
+                                   *info["blocks"], *info["shared"], info["memory_bits"], *info["pci"],
+                                   *info["board"], str(uuid.UUID(bytes=info["uuid"])), str(info["name"])))
 
 
 def get_arch_list() -> list[str]:
