@@ -39,12 +39,16 @@ def _filled(input: Tensor, mask: Tensor | None, value: builtins.float) -> Tensor
     return _C.where(_fitted(mask, input), input, _C.full((), value, dtype=input.dtype, device=input.device))
 
 
+def _continuous(dtype: _dtype) -> builtins.bool:
+    return dtype.is_floating_point or dtype.is_complex
+
+
 def _lowest(input: Tensor) -> builtins.float:
-    return -inf if input.is_floating_point() else iinfo(input.dtype).min
+    return -inf if _continuous(input.dtype) else iinfo(input.dtype).min
 
 
 def _highest(input: Tensor) -> builtins.float:
-    return inf if input.is_floating_point() else iinfo(input.dtype).max
+    return inf if _continuous(input.dtype) else iinfo(input.dtype).max
 
 
 def _dims(dim: _Dims, input: Tensor) -> list[builtins.int]:
@@ -64,7 +68,7 @@ def _dims(dim: _Dims, input: Tensor) -> list[builtins.int]:
 
 def _widened(input: Tensor, dtype: _dtype | None) -> _dtype:
     """The type of sums: int64 for the smaller integers."""
-    if dtype is not None or input.is_floating_point():
+    if dtype is not None or _continuous(input.dtype):
         return dtype or input.dtype
     return _C.int64
 
@@ -123,7 +127,7 @@ def mean(input: Tensor, dim: _Dims = None, *, keepdim: builtins.bool | None = Fa
          mask: Tensor | None = None) -> Tensor:
     """The mean; NaN where all is masked out."""
     dtype = dtype or input.dtype
-    if not dtype.is_floating_point:
+    if not _continuous(dtype):
         raise ValueError("mean(): the result's dtype must be floating-point, not %s" % dtype)
     total = sum(input, dim, keepdim=keepdim, dtype=dtype, mask=mask)
     return total / _count(input, mask, _dims(dim, input), bool(keepdim))
@@ -168,15 +172,15 @@ def _variance(input: Tensor, dim: _Dims, unbiased: builtins.bool | None, correct
         raise AssertionError("give either unbiased or correction")
     less = 1.0 if unbiased is None or unbiased else 0.0
     less = less if correction is None else float(correction)
-    dtype = dtype or (input.dtype if input.is_floating_point() else _C.float32)
-    wide = dtype if dtype.is_floating_point else _C.float32
+    dtype = dtype or (input.dtype if _continuous(input.dtype) else _C.float32)
+    wide = dtype if _continuous(dtype) else _C.float32
     count = _count(input, mask, _dims(dim, input), True)
     middle = sum(input, dim, keepdim=True, dtype=dtype, mask=mask) / count
     off = input - middle
-    total = sum(off * off, dim, keepdim=keepdim, dtype=wide, mask=mask)
+    total = sum(off * off.conj(), dim, keepdim=keepdim, dtype=wide, mask=mask)
     count = count.reshape(total.shape)
     if less:
-        count = _C.clamp(count.to(wide) - less, min=0)
+        count = _C.clamp(count.to(off.real.dtype) - less, min=0)
     return (total / count).to(dtype)
 
 
