@@ -2351,7 +2351,7 @@ typedef struct cn_linalg_eigvalsh_opts {
 /* The eigenvalues of a symmetric matrix, rising; only the triangle UPLO is read. */
 CN_API cn_tensor *cn_linalg_eigvalsh_with(cn_tensor *A, const cn_linalg_eigvalsh_opts *opts);
 
-/* The first n columns of the product of reflections I - tau v v^T: v are the columns of input
+/* The first n columns of the product of reflections I - tau v v^H: v are the columns of input
  * (*, m, n) below the diagonal, with 1 on it; tau is (*, k), k <= n <= m. */
 CN_API cn_tensor *cn_linalg_householder_product(cn_tensor *input, cn_tensor *tau);
 
@@ -3451,7 +3451,7 @@ typedef struct cn_ormqr_opts {
   bool transpose; /* bool, default False */
 } cn_ormqr_opts;
 /* Q other, or other Q without left, where Q is the product of the reflections in input (*, m, n)
- * and tau, all of it, (*, m, m); transpose: Q^T. */
+ * and tau, all of it, (*, m, m); transpose: Q^H. */
 CN_API cn_tensor *cn_ormqr_with(cn_tensor *input, cn_tensor *tau, cn_tensor *other,
                                 const cn_ormqr_opts *opts);
 

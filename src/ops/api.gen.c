@@ -1291,7 +1291,7 @@ const char *const cni_op_docs[] = {
     "eigenvalues l, eigenvectors as columns of Q. The largest element of each is positive.",
     "The eigenvalues of a square matrix, complex and in no order.",
     "The eigenvalues of a symmetric matrix, rising; only the triangle UPLO is read.",
-    "The first n columns of the product of reflections I - tau v v^T: v are the columns of input "
+    "The first n columns of the product of reflections I - tau v v^H: v are the columns of input "
     "(*, m, n) below the diagonal, with 1 on it; tau is (*, k), k <= n <= m.",
     "Inverse of a square matrix or a batch of them. A singular one is an error.",
     "linalg_inv that reports a singular A in info: the place of the zero pivot, from 1, else 0. "
@@ -1536,7 +1536,7 @@ const char *const cni_op_docs[] = {
     "A tensor of ones.",
     "A tensor of ones like input.",
     "Q other, or other Q without left, where Q is the product of the reflections in input (*, m, "
-    "n) and tau, all of it, (*, m, m); transpose: Q^T.",
+    "n) and tau, all of it, (*, m, m); transpose: Q^H.",
     "All products of two vectors: (m) and (n) give (m, n).",
     "input with a border: 'constant' (of value, any dimensions), 'reflect' (mirrored without the "
     "edge), 'replicate' (the edge repeated) or 'circular' (the other end), these over the last 1 "

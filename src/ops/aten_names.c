@@ -248,14 +248,14 @@ const cn_op cni_aten_names_ops[] = {
    .doc = "interpolate of images, bilinear with antialias. A scale maps positions in place of the ratio of sizes.",
    .flags = CN_OP_COMPOSITE, .decompose = upsample_aa_decompose},
   {.sig = "unsafe_masked_index(Tensor input, Tensor mask, Tensor?[] indices, Scalar fill) -> Tensor "
-          "; alias__unsafe_masked_index",
+          "; alias__unsafe_masked_index complex",
    .doc = "input at the indices where mask is true, fill elsewhere: there the indices are not looked at.",
    .flags = CN_OP_COMPOSITE, .decompose = masked_index_decompose},
   {.sig = "unsafe_masked_index_put_accumulate(Tensor input, Tensor mask, Tensor?[] indices, Tensor values) -> Tensor "
-          "; alias__unsafe_masked_index_put_accumulate",
+          "; alias__unsafe_masked_index_put_accumulate complex",
    .doc = "input with values added at the indices where mask is true.",
    .flags = CN_OP_COMPOSITE, .decompose = masked_put_decompose},
-  {.sig = "chunk_cat(Tensor[] tensors, int dim, int num_chunks) -> Tensor ; alias__chunk_cat",
+  {.sig = "chunk_cat(Tensor[] tensors, int dim, int num_chunks) -> Tensor ; alias__chunk_cat complex",
    .doc = "Each tensor cut into num_chunks along dim, with zeros at the end where they do not fit, and the chunks of "
           "each number laid flat behind one another.",
    .flags = CN_OP_COMPOSITE, .decompose = chunk_cat_decompose},

@@ -248,6 +248,9 @@ int cni_complex_scatter_value(cn_call *c)
   return cn_err();
 }
 
+/* As it is, whose parts take a complex number. */
+int cni_complex_unsafe_masked_index(cn_call *c) { return cni_op_info(c->op)->row->decompose(c); }
+
 /* ---- sizes and angles ---- */
 
 int cni_complex_abs(cn_call *c)

@@ -1,4 +1,4 @@
-/* linalg_reflect.c: the family of products of reflections, LAPACK's form of a QR decomposition: I - tau v v^T, where v
+/* linalg_reflect.c: the family of products of reflections, LAPACK's form of a QR decomposition: I - tau v v^H, where v
  * is a column of a matrix below its diagonal, with 1 on it.
  *
  * Place in the flow: infer and gradients here, kernels in backends/cpu/linalg/linalg_reflect.c. Invariant: what a
@@ -71,11 +71,11 @@ static reflections reflections_of(cn_tensor *a, cn_tensor *tau)
 static cn_tensor *vector(const reflections *r, int64_t i) { return cn_narrow(r->vectors, -1, i, 1); }
 static cn_tensor *factor(const reflections *r, int64_t i) { return cn_select(r->tau, -3, i); }
 
-/* x - tau v (v^T x) */
-static cn_tensor *reflected(const reflections *r, int64_t i, cn_tensor *x)
+/* x - tau v (v^H x) */
+static cn_tensor *reflected(const reflections *r, int64_t i, cn_tensor *tau, cn_tensor *x)
 {
   cn_tensor *v = vector(r, i);
-  return cn_sub(x, cn_mul(factor(r, i), cn_matmul(v, cn_matmul(cni_swapped(v), x))));
+  return cn_sub(x, cn_mul(tau, cn_matmul(v, cn_matmul(cni_adjoint(v), x))));
 }
 
 static int product_decompose(cn_call *c)
@@ -84,21 +84,21 @@ static int product_decompose(cn_call *c)
   reflections r = reflections_of(c->in[0], c->in[1]);
   cn_tensor *eye = cn_eye(cni_rows(a), cni_cols(a), .dtype = (cn_dtype)a->dtype, .device = c->device);
   cn_tensor *q = cn_expand(eye, a->shape, (size_t)a->ndim);
-  for (int64_t i = r.count - 1; i >= 0 && q; i--) q = reflected(&r, i, q);
+  for (int64_t i = r.count - 1; i >= 0 && q; i--) q = reflected(&r, i, factor(&r, i), q);
   c->out[0] = cn_contiguous(q);
   return cn_err();
 }
 
-/* With R(i) = H(i) R(i + 1), from R(k) = I: the gradient g of R(i) gives those of v and tau, and H(i) g is the next. */
+/* With R(i) = H(i) R(i + 1), from R(k) = I: the gradient g of R(i) gives those of v and tau, and H(i)^H g is the next. */
 static int walk_back(const reflections *r, cn_tensor **partial, cn_tensor *g, cn_tensor **gv, cn_tensor **gtau)
 {
   for (int64_t i = 0; i < r->count && !cn_err(); i++) {
     cn_tensor *v = vector(r, i), *tau = factor(r, i), *next = partial[i + 1];
-    cn_tensor *vg = cn_matmul(cni_swapped(v), g), *vr = cn_matmul(cni_swapped(v), next); /* (*, 1, n) */
-    cn_tensor *sum = cn_add(cn_matmul(g, cni_swapped(vr)), cn_matmul(next, cni_swapped(vg)));
-    gv[i] = cn_neg(cn_mul(tau, sum));
-    gtau[i] = cn_neg(cn_sum(cn_mul(vg, vr), .dim = CN_INTS(-1)));
-    g = reflected(r, i, g);
+    cn_tensor *vg = cn_matmul(cni_adjoint(v), g), *vr = cn_matmul(cni_adjoint(v), next); /* (*, 1, n) */
+    cn_tensor *other = cn_conj(tau);
+    gv[i] = cn_neg(cn_add(cn_mul(other, cn_matmul(g, cni_adjoint(vr))), cn_mul(tau, cn_matmul(next, cni_adjoint(vg)))));
+    gtau[i] = cn_neg(cn_sum(cn_mul(vg, cn_conj(vr)), .dim = CN_INTS(-1)));
+    g = reflected(r, i, other, g);
   }
   return cn_err();
 }
@@ -117,7 +117,7 @@ static int product_gradients(cn_tensor **ga, cn_tensor **gtau, cn_tensor *a, cn_
   if (!partial) return CN_ERR_MEMORY;
   cn_tensor *eye = cn_eye(cn_size(a, -2), cn_size(a, -1), .dtype = cn_dtype_of(a), .device = cn_device_of(a));
   partial[r.count] = cn_expand(eye, cn_shape(a), (size_t)cn_ndim(a));
-  for (int64_t i = r.count - 1; i >= 0; i--) partial[i] = reflected(&r, i, partial[i + 1]);
+  for (int64_t i = r.count - 1; i >= 0; i--) partial[i] = reflected(&r, i, factor(&r, i), partial[i + 1]);
   if (!walk_back(&r, partial, g, vectors, factors)) {
     cn_tensor *all = cn_tril(cn_cat(vectors, (size_t)r.count, .dim = -1), .diagonal = -1);
     int64_t rest = cn_size(a, -1) - r.count;
@@ -170,7 +170,7 @@ static int ormqr_decompose(cn_call *c)
 {
   bool left = cni_arg_bool(c->args, 3), transpose = cni_arg_bool(c->args, 4);
   cn_tensor *q = cn_linalg_householder_product(squared(c->in[0]), c->in[1]);
-  if (transpose) q = cni_swapped(q);
+  if (transpose) q = cni_adjoint(q);
   c->out[0] = left ? cn_matmul(q, c->in[2]) : cn_matmul(c->in[2], q);
   return cn_err();
 }
@@ -181,8 +181,8 @@ static int ormqr_vjp(cn_vjp *v)
   cn_tensor *a = v->in[0], *tau = v->in[1], *x = v->in[2], *g = v->g[0], *ga;
   if (v->need[2]) v->gin[2] = cn_ormqr(a, tau, g, .no_left = !left, .transpose = !transpose);
   if (!v->need[0] && !v->need[1]) return cn_err();
-  cn_tensor *gq = left ? cn_matmul(g, cni_swapped(x)) : cn_matmul(cni_swapped(x), g);
-  int status = product_gradients(&ga, &v->gin[1], squared(a), tau, transpose ? cni_swapped(gq) : gq);
+  cn_tensor *gq = left ? cn_matmul(g, cni_adjoint(x)) : cn_matmul(cni_adjoint(x), g);
+  int status = product_gradients(&ga, &v->gin[1], squared(a), tau, transpose ? cni_adjoint(gq) : gq);
   int64_t cols = cn_size(a, -1), rows = cn_size(a, -2);
   if (status) return status;
   v->gin[0] = cols < rows ? cn_narrow(ga, -1, 0, cols)
@@ -192,18 +192,19 @@ static int ormqr_vjp(cn_vjp *v)
 
 /* clang-format off */
 const cn_op cni_linalg_reflect_ops[] = {
-  {.sig = "geqrf(Tensor input) -> (Tensor a, Tensor tau) ; method",
+  {.sig = "geqrf(Tensor input) -> (Tensor a, Tensor tau) ; method complex",
    .doc = "A QR decomposition as LAPACK keeps it: R, and below it the vectors of the reflections whose product is Q, "
           "with their factors tau. See linalg_householder_product and ormqr. Has no gradient.",
    .cost = cni_cost_qr, .infer = geqrf_infer, .vjp = geqrf_vjp},
-  {.sig = "linalg_householder_product(Tensor input, Tensor tau) -> Tensor ; linalg alias_orgqr",
-   .doc = "The first n columns of the product of reflections I - tau v v^T: v are the columns of input (*, m, n) below "
+  {.sig = "linalg_householder_product(Tensor input, Tensor tau) -> Tensor ; linalg alias_orgqr complex",
+   .doc = "The first n columns of the product of reflections I - tau v v^H: v are the columns of input (*, m, n) below "
           "the diagonal, with 1 on it; tau is (*, k), k <= n <= m.",
    .cost = cni_cost_qr, .infer = product_infer, .vjp = product_vjp, .decompose = product_decompose,
    .needs = {[0] = CN_IN(0) | CN_IN(1), [1] = CN_IN(0) | CN_IN(1)}},
-  {.sig = "ormqr(Tensor input, Tensor tau, Tensor other, bool left=True, bool transpose=False) -> Tensor ; method",
+  {.sig = "ormqr(Tensor input, Tensor tau, Tensor other, bool left=True, bool transpose=False) -> Tensor ; method "
+          "complex",
    .doc = "Q other, or other Q without left, where Q is the product of the reflections in input (*, m, n) and tau, all "
-          "of it, (*, m, m); transpose: Q^T.",
+          "of it, (*, m, m); transpose: Q^H.",
    .cost = cni_cost_qr, .infer = ormqr_infer, .vjp = ormqr_vjp, .decompose = ormqr_decompose,
    .needs = {[0] = CN_IN(0) | CN_IN(1) | CN_IN(2), [1] = CN_IN(0) | CN_IN(1) | CN_IN(2),
              [2] = CN_IN(0) | CN_IN(1)}},

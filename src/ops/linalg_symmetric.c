@@ -72,7 +72,7 @@ static int sqrth_decompose(cn_call *c)
   cn_tensor *l, *q;
   cn_linalg_eigh(&l, &q, c->in[0]);
   cn_tensor *roots = cn_sqrt(cn_clamp_min(l, cn_num(0)));
-  c->out[0] = cn_matmul(cn_mul(q, cn_unsqueeze(roots, -2)), cni_swapped(q));
+  c->out[0] = cn_matmul(cn_mul(q, cn_unsqueeze(roots, -2)), cni_adjoint(q));
   return cn_err();
 }
 
@@ -82,10 +82,10 @@ static int sqrth_vjp(cn_vjp *v)
   cn_tensor *l, *q;
   cn_linalg_eigh(&l, &q, v->in[0]);
   cn_tensor *s = cn_sqrt(cn_clamp_min(l, cn_num(0)));
-  cn_tensor *g = cn_mul(cn_add(v->g[0], cni_swapped(v->g[0])), cn_num(0.5));
-  cn_tensor *inner = cn_matmul(cni_swapped(q), cn_matmul(g, q));
+  cn_tensor *g = cn_mul(cn_add(v->g[0], cni_adjoint(v->g[0])), cn_num(0.5));
+  cn_tensor *inner = cn_matmul(cni_adjoint(q), cn_matmul(g, q));
   inner = cn_true_divide(inner, cn_add(cn_unsqueeze(s, -1), cn_unsqueeze(s, -2)));
-  v->gin[0] = cn_matmul(q, cn_matmul(inner, cni_swapped(q)));
+  v->gin[0] = cn_matmul(q, cn_matmul(inner, cni_adjoint(q)));
   return cn_err();
 }
 
@@ -102,7 +102,7 @@ static int polar_decompose(cn_call *c)
                         (long long)cni_rows(a), (long long)cni_cols(a));
   cn_linalg_svd(&u, &s, &vh, c->in[0], .no_full_matrices = true);
   c->out[0] = cn_matmul(u, vh);
-  c->out[1] = cn_matmul(cni_swapped(vh), cn_mul(cn_unsqueeze(s, -1), vh));
+  c->out[1] = cn_matmul(cni_adjoint(vh), cn_mul(cn_unsqueeze(s, -1), vh));
   return cn_err();
 }
 
@@ -121,12 +121,12 @@ const cn_op cni_linalg_symmetric_ops[] = {
   {.sig = "linalg_ldl_solve(Tensor LD, Tensor pivots, Tensor B, *, bool hermitian=False) -> Tensor ; linalg",
    .doc = "X of A X = B, with A as linalg_ldl_factor gives it. Batches broadcast.",
    .cost = cni_cost_lu, .infer = ldl_solve_infer, .vjp = ldl_factor_vjp},
-  {.sig = "linalg_matrix_sqrth(Tensor A) -> Tensor ; linalg",
+  {.sig = "linalg_matrix_sqrth(Tensor A) -> Tensor ; linalg complex",
    .doc = "The symmetric X with X X = A, of a symmetric matrix without negative eigenvalues, or a batch; those that "
           "are negative count as 0.",
    .cost = cni_cost_eigen, .infer = sqrth_infer, .vjp = sqrth_vjp, .decompose = sqrth_decompose,
    .needs = {[0] = CN_IN(0)}},
-  {.sig = "linalg_polar(Tensor A) -> (Tensor U, Tensor H) ; linalg",
+  {.sig = "linalg_polar(Tensor A) -> (Tensor U, Tensor H) ; linalg complex",
    .doc = "A = U H of matrices (*, m, n), m >= n: orthonormal columns and a symmetric matrix without negative "
           "eigenvalues.",
    .flags = CN_OP_COMPOSITE, .decompose = polar_decompose},

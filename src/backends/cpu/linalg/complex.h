@@ -1,7 +1,7 @@
 /* complex.h: what kernels of complex matrices share: numbers whose products are four multiplications, and the start of
  * a job.
  *
- * Place in the flow: linalg_complex.c and linalg_complex_eigen.c compute in pairs of doubles, row-major, whatever the
+ * Place in the flow: linalg_complex*.c compute in pairs of doubles, row-major, whatever the
  * type of the tensors. Invariant: no C99 operator multiplies or divides, since those look for infinities. */
 #ifndef CNI_CPU_LINALG_COMPLEX_H
 #define CNI_CPU_LINALG_COMPLEX_H
@@ -47,5 +47,9 @@ void cni_matjob_begin_complex(cni_matjob *j, cn_call *c, int core);
 double cni_c_norm(const cni_c *x, int64_t n, int64_t step);
 /* Adds orthonormal rows to q, whose rows [0, have) are orthonormal, until there are `rows` of length m. */
 void cni_c_complete(cni_c *q, int64_t have, int64_t rows, int64_t m);
+/* a: (m, n) becomes R and, below it, the vectors of reflections I - tau v v^H; tau: as many as rows or columns. */
+void cni_c_householder(cni_c *a, int64_t m, int64_t n, cni_c *tau);
+/* The first `cols` columns of their product. q: (m, cols) */
+void cni_c_householder_q(const cni_c *a, int64_t m, int64_t n, const cni_c *tau, cni_c *q, int64_t cols);
 
 #endif

@@ -207,8 +207,7 @@ static void reflect(cni_c *a, int64_t rows, int64_t step, int64_t from, int64_t 
   }
 }
 
-/* a: (m, n) becomes R and, below it, the reflections. */
-static void householder(cni_c *a, int64_t m, int64_t n, cni_c *tau)
+void cni_c_householder(cni_c *a, int64_t m, int64_t n, cni_c *tau)
 {
   for (int64_t i = 0; i < m && i < n; i++) {
     cni_c *x = a + i * n + i, alpha = *x;
@@ -224,8 +223,7 @@ static void householder(cni_c *a, int64_t m, int64_t n, cni_c *tau)
   }
 }
 
-/* The first `cols` columns of Q. q: (m, cols) */
-static void householder_q(const cni_c *a, int64_t m, int64_t n, const cni_c *tau, cni_c *q, int64_t cols)
+void cni_c_householder_q(const cni_c *a, int64_t m, int64_t n, const cni_c *tau, cni_c *q, int64_t cols)
 {
   int64_t last = m < n ? m : n;
   memset(q, 0, (size_t)(m * cols) * sizeof *q);
@@ -241,9 +239,9 @@ static int64_t qr_element(const cni_matjob *j, int64_t index, char *room)
   cni_c *tau = (cni_c *)(void *)((char *)q + cni_mat_room(j, j->m * kept));
   cni_mat mine = cni_mat_own(j, room, j->m, j->n);
   cni_mat_move(mine, cni_mat_at(j, cn_desc_of(j->c->in[0]), 2, index), j->m, j->n);
-  householder(a, j->m, j->n, tau);
+  cni_c_householder(a, j->m, j->n, tau);
   if (j->vectors) {
-    householder_q(a, j->m, j->n, tau, q, kept);
+    cni_c_householder_q(a, j->m, j->n, tau, q, kept);
     cni_mat_move(cni_mat_at(j, cn_desc_of(j->c->out[0]), 2, index), cni_mat_own(j, (char *)q, j->m, kept), j->m, kept);
   }
   for (int64_t i = 0; i < j->m; i++) /* below the diagonal lie the reflections */
