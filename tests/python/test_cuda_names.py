@@ -205,6 +205,12 @@ RUNTIME = """
         z += 2
     graph.replay(), graph.replay()
     assert z.tolist() == [4.0] * 4
+    assert c.Stream.priority_range() == (0, -5)
+    s, g = c.Stream(priority=-1), c.CUDAGraph()
+    assert (s.device_index, s.device_type, s.stream_id) == (0, "cuda", s.cuda_stream) and not s.is_capturing()
+    with c.graph(g, stream=s):
+        captured = s.is_capturing(), c.current_stream().is_capturing(), c.Stream().is_capturing()
+    assert captured == (True, True, False) and not s.is_capturing(), captured
     assert c.default_generators == (cairn.default_generator,)
     assert c.list_gpu_processes() == "GPU:0\\nprocess       4321 uses        3.000 MB GPU memory"
     from cairn.backends import cuda as b

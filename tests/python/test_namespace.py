@@ -44,6 +44,12 @@ class Devices(unittest.TestCase):
         with self.assertWarns(UserWarning):
             c.tunable.enable()
         self.assertIs(c.AcceleratorError, cairn.AcceleratorError)
+        stream = cairn.Stream("mirror:1")
+        self.assertEqual((stream.device_type, stream.device_index, stream.stream_id), ("mirror", 1,
+                                                                                       stream.native_handle))
+        self.assertFalse(stream.is_capturing() or cairn.Stream("cpu").is_capturing())
+        self.assertRaises(NotImplementedError, cairn.Event("mirror").ipc_handle)
+        self.assertRaises(NotImplementedError, cairn.Event.from_ipc_handle, "cuda", b"")
         with self.assertRaises(cairn.AcceleratorError):
             cairn.ones(1, device="cuda:99")
         self.assertRaises(AttributeError, lambda: c.nothing)

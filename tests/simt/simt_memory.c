@@ -164,6 +164,11 @@ EXPORT CUresult cuStreamCreateWithPriority(CUstream *s, unsigned flags, int prio
   (void)priority;
   return cuStreamCreate(s, flags);
 }
+EXPORT CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest)
+{
+  *least = 0, *greatest = -5;
+  return CUDA_SUCCESS;
+}
 EXPORT CUresult cuStreamDestroy_v2(CUstream s) { (void)s; return CUDA_SUCCESS; }
 EXPORT CUresult cuStreamQuery(CUstream s) { (void)s; return done < queued ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS; }
 EXPORT CUresult cuStreamWaitEvent(CUstream s, CUevent e, unsigned flags)

@@ -68,6 +68,28 @@ class Stream:
         with _no_other(self.device):
             return own or _C._device_stream(self.device)
 
+    @property
+    def device_index(self) -> int:
+        """The number of its device."""
+        return self.device.index or 0
+
+    @property
+    def device_type(self) -> str:
+        """The kind of its device: "cuda"."""
+        return self.device.type
+
+    @property
+    def native_handle(self) -> int:
+        """Its address, of the device's kind: a CUstream's."""
+        return self._handle()
+
+    stream_id = native_handle
+
+    def is_capturing(self) -> bool:
+        """Is this thread's work in it captured for a graph?"""
+        here = current(self.device, type(self)) == self
+        return here and self.device.type != "cpu" and bool(_C._recording_now(self.device))
+
     def synchronize(self) -> None:
         """Waits for all work in it."""
         if self._base is not None:
@@ -178,6 +200,15 @@ class Event:
         """Waits for the work before it."""
         if self._base is not None:
             self._base.sync()
+
+    @classmethod
+    def from_ipc_handle(cls, device: Any, handle: bytes) -> Event:
+        """Refused: events stay in their process."""
+        raise NotImplementedError("Event.from_ipc_handle(%r, %r): events stay in their process" % (device, handle))
+
+    def ipc_handle(self) -> bytes:
+        """Refused: events stay in their process."""
+        raise NotImplementedError("Event.ipc_handle: events stay in their process")
 
     def elapsed_time(self, end_event: Event) -> float:
         """Milliseconds from this event to the other."""

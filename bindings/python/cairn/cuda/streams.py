@@ -5,6 +5,7 @@ stream unless a program uses another.
 """
 from __future__ import annotations
 
+import ctypes
 from types import TracebackType
 from typing import Any
 
@@ -27,26 +28,17 @@ class Stream(_streams.Stream):
         super().__init__(_device(device), priority=priority)
 
     @property
-    def device_index(self) -> int:
-        """The number of its device."""
-        return self.device.index or 0
-
-    @property
-    def stream_id(self) -> int:
-        """A number that no other stream of its device has: cuda_stream."""
-        return self.cuda_stream
-
-    @property
     def cuda_stream(self) -> int:
         """The address of the CUstream."""
         return self._handle()
 
-    native_handle = cuda_stream
-
-    @property
-    def device_type(self) -> str:
-        """"cuda"."""
-        return self.device.type
+    @staticmethod
+    def priority_range() -> tuple[int, int]:
+        """The lowest and the highest priority that streams of the current device can have; lower numbers go first."""
+        from .runtime import _call, check_error
+        least, greatest = ctypes.c_int(0), ctypes.c_int(0)
+        check_error(_call("cuCtxGetStreamPriorityRange", ctypes.byref(least), ctypes.byref(greatest)))
+        return least.value, greatest.value
 
     def record_event(self, event: Any = None) -> Any:
         """An event that stands for the work in it so far."""
