@@ -20,12 +20,18 @@ typedef struct direct {
   const cni_pw_table *table;
   enum cni_compute class;
   int prim;
+  cni_pw_loop own; /* instead of the table's for class and prim, or NULL */
   char *y;
   const char *in[3];
   int64_t elem;
   int nin;
   bool nontemporal;
 } direct;
+
+static inline cni_pw_loop loop_of(const direct *d, const void *a, int64_t n)
+{
+  return CNI_UNLIKELY(d->own) ? d->own : cni_pw_loop_for(d->table, d->class, d->prim, a, n);
+}
 
 /* Results past the caches: made block by block in L1. */
 static void nontemporal_range(const direct *d, int64_t begin, int64_t end)
@@ -38,7 +44,7 @@ static void nontemporal_range(const direct *d, int64_t begin, int64_t end)
     m = end - at < BLOCK ? end - at : BLOCK;
     if (at == begin && m == BLOCK) m -= cni_into_line(d->y + o, d->elem);
     bool fits = cni_nontemporal_fits(d->y + o);
-    cni_pw_loop loop = cni_pw_loop_for(d->table, d->class, d->prim, d->in[0] + o, m);
+    cni_pw_loop loop = loop_of(d, d->in[0] + o, m);
     loop(fits ? block : d->y + o, d->in[0] + o, d->in[1] + o, d->in[2] + o, m);
     for (int k = 0; k < d->nin; k++) {
       ahead[k] = d->in[k] + o + m * d->elem;
@@ -57,7 +63,7 @@ static void range(int64_t begin, int64_t end, void *payload)
     nontemporal_range(d, begin, end);
     return;
   }
-  cni_pw_loop loop = cni_pw_loop_for(d->table, d->class, d->prim, d->in[0] + o, end - begin);
+  cni_pw_loop loop = loop_of(d, d->in[0] + o, end - begin);
   loop(d->y + o, d->in[0] + o, d->in[1] + o, d->in[2] + o, end - begin);
 }
 
@@ -106,6 +112,16 @@ static inline const void *operand(const cn_desc *x, const cn_desc *y, void *room
   return y->numel <= BLOCK && is_one_value(x) ? repeated(x, y->dtype, y->numel, room) : NULL;
 }
 
+/* The sign of 16-bit floats alone: nothing is computed, so they need not become float32. */
+static CNI_APART bool half_sign(const cn_call *c, int prim, const cni_pw_table *t)
+{
+  const cn_desc *y = cn_desc_of(c->out[0]), *x = cn_desc_of(c->in[0]);
+  cni_pw_loop loop = prim == CNI_PW_neg ? t->half_neg : prim == CNI_PW_abs ? t->half_abs : NULL;
+  if (!loop || x->dtype != y->dtype || !cni_same_layout(x, y) || !is_dense(y)) return false;
+  run_long(&(direct){.table = t, .prim = prim, .own = loop, .in = {x->data}}, y);
+  return true;
+}
+
 bool cni_pw_direct(const cn_call *c, const cni_program *p, enum cni_compute class, const cni_pw_table *t)
 {
   const cn_desc *y = cn_desc_of(c->out[0]);
@@ -113,6 +129,7 @@ bool cni_pw_direct(const cn_call *c, const cni_program *p, enum cni_compute clas
   char room[3][BLOCK * 8] __attribute__((aligned(64)));
   const void *in[3] = {NULL, NULL, NULL};
   if (p->nstep != 1 || p->nconst || p->nout != 1 || p->typed) return false;
+  if (CNI_UNLIKELY(y->dtype == CN_BF16 || y->dtype == CN_F16)) return half_sign(c, s->prim, t);
   if (y->dtype != cni_compute_dtype(class) || !is_dense(y)) return false;
   if (!t->loop[class][s->prim] || (class >= CNI_C_I64 && cni_prim_divides(s->prim))) return false; /* looks for zeros */
   for (int k = 0, arity = cni_prims[s->prim].arity; k < arity; k++)

@@ -14,6 +14,7 @@ typedef struct cni_pw_table {
   cni_pw_loop loop[CNI_COMPUTES][CNI_PRIM_COUNT];
   /* sin, cos and tan in float64 are exact up to CNM_TRIG_MAX; these are for blocks with larger arguments. */
   cni_pw_loop wide_sin, wide_cos, wide_tan;
+  cni_pw_loop half_neg, half_abs; /* of 16-bit floats, whose sign alone changes */
   /* In float32, where the first or the second operand is one value. */
   struct {
     int prim;

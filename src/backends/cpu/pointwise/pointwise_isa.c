@@ -224,6 +224,9 @@ LOOP1(wide_sin, double, f64, cnm_sin_full(a))
 LOOP1(wide_cos, double, f64, cnm_cos_full(a))
 LOOP1(wide_tan, double, f64, cnm_tan_full(a))
 
+LOOP1(half_neg, uint16_t, u16, (uint16_t)(a ^ 0x8000u))
+LOOP1(half_abs, uint16_t, u16, (uint16_t)(a & 0x7fffu))
+
 #if CNI_FOR_AVX512
 /* The same bits as the formulas' loops, in two thirds of their operations. */
 #define FAST(name) \
@@ -235,9 +238,10 @@ LOOP1(wide_tan, double, f64, cnm_tan_full(a))
     for (; i + 16 <= n; i += 16) _mm512_storeu_ps(y + i, cni_##name##16(_mm512_loadu_ps(a + i))); \
     name##_f32(y + i, a + i, b, c, n - i); \
   }
-FAST(exp) FAST(sigmoid) FAST(silu) FAST(silu_slope)
+FAST(exp) FAST(sigmoid) FAST(logsigmoid_slope) FAST(silu) FAST(silu_slope)
 #define exp_f32 fast_exp_f32
 #define sigmoid_f32 fast_sigmoid_f32
+#define logsigmoid_slope_f32 fast_logsigmoid_slope_f32
 #define silu_f32 fast_silu_f32
 #define silu_slope_f32 fast_silu_slope_f32
 #endif
@@ -364,5 +368,6 @@ const cni_pw_table CNI_ISA_NAME(cni_pw_table) = {.loop = {
 #undef USE
   },
 }, .wide_sin = wide_sin_f64, .wide_cos = wide_cos_f64, .wide_tan = wide_tan_f64,
+.half_neg = half_neg_u16, .half_abs = half_abs_u16,
 .one = {{CNI_PW_add, {add_first, add_second}}, {CNI_PW_sub, {sub_first, sub_second}},
         {CNI_PW_mul, {mul_first, mul_second}}, {CNI_PW_div, {div_first, div_second}}}};

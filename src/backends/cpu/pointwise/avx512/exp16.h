@@ -39,6 +39,13 @@ CNI_EXP16 __m512 cni_sigmoid16(__m512 x)
   return _mm512_fmadd_ps(v, _mm512_mul_ps(rest, cni_negative16(_mm512_sub_ps(one, _mm512_mul_ps(half, e)))), v);
 }
 
+/* 1 / (1 + e^x). */
+CNI_EXP16 __m512 cni_logsigmoid_slope16(__m512 x)
+{
+  const __m512 one = _mm512_set1_ps(1.0f);
+  return _mm512_div_ps(one, _mm512_add_ps(one, cni_exp16(x)));
+}
+
 /* x / (1 + e^-x). */
 CNI_EXP16 __m512 cni_silu16(__m512 x)
 {
