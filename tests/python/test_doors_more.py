@@ -1,4 +1,7 @@
-"""Doors of torch that few programs go through: quasirandom, fx's folders."""
+"""Doors of torch that few programs go through: quasirandom, fx's folders, data pipes, checks, files that only show
+names of others."""
+import importlib
+import operator
 import pathlib
 import sys
 import tempfile
@@ -7,11 +10,29 @@ import unittest
 import cairn
 import cairn.fx
 import cairn.quasirandom
+import cairn.utils.data.graph_settings
 from cases import Case, torch
 
 if torch:
     import torch.fx
     import torch.quasirandom
+    import torch.utils.data.graph_settings
+
+
+def _minus(x):
+    return -x
+
+
+def _more(x):
+    return x + 1
+
+
+def _twice(x):
+    return x * 2
+
+
+def _fourth(x):
+    return x % 4 == 0
 
 
 class Sobol(Case):
@@ -105,6 +126,138 @@ class Folder(Case):
             with self.assertRaisesRegex(NotImplementedError, "Own"):
                 module.to_folder(folder)
             self.assertEqual(list(pathlib.Path(folder).iterdir()), [])
+
+
+class Pipes(Case):
+    def test_streams(self):
+        def program(m):
+            wrapper = m.utils.data.datapipes.iter.IterableWrapper
+            rows = wrapper([(1, 2, 3), (4, 5, 6)])
+            numbers = wrapper(range(10))
+            batches = numbers.batch(3)
+            return [list(numbers.map(_twice).filter(_fourth)), list(batches), len(batches),
+                    list(numbers.batch(4, drop_last=True)), len(numbers.batch(4, drop_last=True)),
+                    [list(t) for t in rows.map(_minus, input_col=1)],
+                    [list(t) for t in rows.map(operator.add, input_col=[0, 2])],
+                    [list(t) for t in rows.map(_minus, input_col=0, output_col=-1)],
+                    [list(t) for t in numbers.zip(wrapper("abc"))], list(numbers.concat(wrapper([7]))),
+                    list(numbers.batch(2).batch(2).unbatch(2)), list(numbers.batch(2).batch(3).unbatch(-1)),
+                    sorted(numbers.shuffle()), list(numbers.shuffle().set_shuffle(False)), len(numbers.shuffle()),
+                    [b.tolist() for b in batches.collate()], list(numbers.sharding_filter())]
+        self.same(program)
+
+    def test_keys(self):
+        def program(m):
+            pipe = m.utils.data.datapipes.map.SequenceWrapper(list(range(7)))
+            batches = pipe.map(_more).batch(3)
+            return [[batches[i] for i in range(len(batches))], len(pipe.batch(3, drop_last=True)),
+                    [list(pipe.zip(pipe)[i]) for i in range(2)], pipe.concat(pipe)[9], len(pipe.concat(pipe))]
+        self.same(program)
+        self.fails(lambda m: m.utils.data.datapipes.map.SequenceWrapper([1]).batch(1)[1], IndexError)
+
+    def test_own_pipes(self):
+        def program(m):
+            data = m.utils.data
+            name = "tests_twice_" + m.__name__
+
+            @data.functional_datapipe(name)
+            class Twice(data.IterDataPipe):
+                def __init__(self, source):
+                    self.source = source
+
+                def __iter__(self):
+                    for x in self.source:
+                        yield x
+                        yield x
+            pipe = getattr(data.datapipes.iter.IterableWrapper([1, 2]), name)()
+            graph = data.graph.traverse_dps(data.datapipes.iter.IterableWrapper([1]).batch(2).shuffle())
+            found = [type(p).__name__[:7] for p in data.graph_settings.get_all_graph_pipes(graph)]
+            plain = data.datapipes.iter.IterableWrapper([1])
+            shuffled = data.graph_settings.apply_shuffle_settings(plain, shuffle=True)
+            loader = data.DataLoader(data.datapipes.iter.IterableWrapper([1, 1, 2, 2]), batch_size=3)
+            return [list(pipe), found, type(shuffled).__name__[:8], [b.tolist() for b in loader]]
+        self.same(program)
+        self.fails(lambda m: m.utils.data.datapipes.iter.IterableWrapper([1]).no_such_pipe(), AttributeError)
+
+
+class Small(Case):
+    def test_checks(self):
+        for kind, call in ((RuntimeError, lambda m: m._check(False)), (IndexError, lambda m: m._check_index(False)),
+                           (ValueError, lambda m: m._check_with(ValueError, False, lambda: "why")),
+                           (TypeError, lambda m: m._check(m.tensor(True))),
+                           (RuntimeError, lambda m: m._check_tensor_all(m.tensor([True, False]))),
+                           (RuntimeError, lambda m: m._assert_async(m.tensor(0))),
+                           (RuntimeError, lambda m: m.solve(m.eye(2), m.eye(2)))):
+            self.fails(call, kind)
+
+        def program(m):
+            m._check(True, lambda: 1 / 0)
+            m._check_tensor_all(m.tensor([True]))
+            m._assert_async(m.tensor(True))
+            x = m.ones(2, 3)
+            return [m._shape_as_tensor(x), str(m._cast_Long(x).dtype).split(".")[1], x.name,
+                    m.while_loop(lambda i: i.sum() < 9, lambda i: (i + x,), (x,))[0]]
+        self.same(program)
+
+    def test_swapping(self):
+        def program(m):
+            a, b = m.nn.Parameter(m.ones(2)), m.zeros(3)
+            a.note = "a's"
+            (a * 3).sum().backward()
+            m.utils.swap_tensors(a, b)
+            return [isinstance(a, m.nn.Parameter), isinstance(b, m.nn.Parameter), a, b.detach(), b.grad, b.note,
+                    hasattr(a, "note"), a.requires_grad, b.requires_grad]
+        self.same(program)
+
+    def test_norms_made_synchronous(self):
+        def program(m):
+            net = m.nn.Sequential(m.nn.Linear(2, 3), m.nn.Sequential(m.nn.BatchNorm1d(3, affine=False))).eval()
+            made = m.nn.SyncBatchNorm.convert_sync_batchnorm(net)
+            norm = made[1][0]
+            return [type(norm).__name__, norm.affine, norm.training, list(made.state_dict()), made is net,
+                    norm.running_var]
+        self.same(program)
+
+    def test_complex_modules(self):
+        self.same(lambda m: str(m.nn.Linear(2, 2).to(m.complex64).weight.dtype).split(".")[1])
+        self.fails(lambda m: m.nn.Linear(2, 2).to(m.int32), TypeError)
+
+    def test_parts_of_optimisers(self):
+        def program(m):
+            o = importlib.import_module(m.__name__ + ".optim.optimizer")
+
+            class Own(o.Optimizer):
+                def __init__(self, params):
+                    super().__init__(params, {"differentiable": False})
+
+                @o._use_grad_for_differentiable
+                def step(self, closure=None):  # unused: closure (none is given)
+                    return m.is_grad_enabled()
+            a, b = m.ones(1), m.ones(1, dtype=m.float64)
+            groups = o.Optimizer._group_tensors_by_device_and_dtype([[a, b, a], [b, b, b]], with_indices=True)
+            return [Own([m.nn.Parameter(a)]).step(), o._get_value(m.tensor(2)),
+                    sorted(found[1] for found in groups.values()), [len(x) for x in groups[(a.device, a.dtype)][0]]]
+        self.same(program)
+
+
+class Names(unittest.TestCase):
+    def test_files_that_show_names_of_others(self):
+        import cairn.accelerator.memory
+        import cairn.cuda.amp.autocast_mode
+        import cairn.optim.adam
+        import cairn.signal.windows.windows
+        self.assertIs(cairn.optim.adam.Adam, cairn.optim.Adam)
+        self.assertIs(cairn.cuda.amp.autocast_mode.autocast, cairn.cuda.amp.autocast)
+        self.assertIs(cairn.accelerator.memory.empty_cache, cairn.accelerator.empty_cache)
+        self.assertIs(cairn.signal.windows.windows.hann, cairn.signal.windows.hann)
+        with self.assertRaises(AttributeError):
+            cairn.optim.adam.SGD
+
+    def test_settings_can_be_read(self):
+        self.assertEqual(cairn._dynamo.config.cache_size_limit, 8)
+        self.assertFalse(cairn._C._jit_set_profiling_mode(False))
+        with self.assertRaises(NotImplementedError):
+            cairn.xpu.current_device()
 
 
 if __name__ == "__main__":

@@ -86,6 +86,16 @@ class Graphs(Case):
             return [targets, traced(m.ones(2, 2)).tolist()]
         self.same(program)
 
+    def test_einsum_has_one_form(self):
+        def program(m):
+            def both(a, b):
+                return (m.einsum("ij,jk->ik", a, b), m.einsum("ij,jk->ik", [a, b]),
+                        m.einsum(a, [0, 1], b, [1, 2], [0, 2]))
+            traced = m.fx.symbolic_trace(both)
+            counts = [len(n.args) for n in traced.graph.nodes if n.op == "call_function"]
+            return [counts, list(traced(m.ones(2, 3), m.ones(3, 2)))]
+        self.same(program)
+
     def test_arguments(self):
         def program(m):
             def all_kinds(x, *args, flag=True, **named):

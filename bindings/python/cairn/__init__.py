@@ -48,7 +48,11 @@ _PARTS = frozenset("_VF _custom_ops _decomp _dispatch _export _functorch _guards
                    "_logging _meta_registrations _numpy _prims _prims_common _refs _streambase _subclasses "
                    "_vmap_internals _weights_only_unpickler".split())
 _NAMES = {name: place for place, names in {
-    "_alias": "as_torch", "_control": "cond",
+    "_alias": "as_torch", "_control": "cond while_loop",
+    "_checks": "_assert_async _assert_scalar _cast_Byte _cast_Char _cast_Double _cast_Float _cast_Half _cast_Int "
+               "_cast_Long _cast_Short _check _check_index _check_is_size _check_not_implemented _check_tensor_all "
+               "_check_tensor_all_with _check_type _check_value _check_with _shape_as_tensor _standard_gamma "
+               "compiled_with_cxx11_abi eig lstsq matrix_rank solve symeig",
     "_absent": "PyTorchFileReader PyTorchFileWriter ScriptMethod ScriptObject",
     "_legacy": "BFloat16Storage BFloat16Tensor BoolStorage BoolTensor ByteStorage ByteTensor CharStorage CharTensor "
                "DoubleStorage DoubleTensor FloatStorage FloatTensor HalfStorage HalfTensor IntStorage IntTensor "
@@ -80,7 +84,7 @@ if _TYPING:
                    strings as strings, testing as testing, tokenizers as tokenizers, torch_version as torch_version,
                    transforms as transforms, types as types, utils as utils, xpu as xpu, zoo as zoo)
     from ._alias import as_torch as as_torch
-    from ._control import cond as cond
+    from ._control import cond as cond, while_loop as while_loop
     from ._absent import (PyTorchFileReader as PyTorchFileReader, PyTorchFileWriter as PyTorchFileWriter,
                           ScriptMethod as
                           ScriptMethod, ScriptObject as ScriptObject)

@@ -45,7 +45,8 @@ class _Nn(ModuleType):
 
 
 _SPACES = {"_functorch": "TransformType CInterpreter _add_batch_dim _remove_batch_dim _vmap_increment_nesting "
-                         "_vmap_decrement_nesting is_batchedtensor get_unwrapped maybe_get_bdim",
+                         "_vmap_decrement_nesting is_batchedtensor is_legacy_batchedtensor get_unwrapped "
+                         "maybe_get_bdim",
            "_distributed_rpc": "_is_current_rpc_agent_set", "_distributed_c10d": "ProcessGroup Store", "_dynamo": "",
            "_onnx": "TensorProtoDataType OperatorExportTypes TrainingMode", "_profiler": "", "_autograd": ""}
 _CLASSES = frozenset("ScriptFunction ScriptModule ScriptMethod ScriptObject Graph Node Value Block DispatchKey "
@@ -69,6 +70,25 @@ def _transforming() -> bool:
     return getattr(func._state, "depth", 0) > 0
 
 
+def _no() -> bool:
+    return False
+
+
+def _accelerator(check: bool = False) -> Any:  # unused: check (always done)
+    """The device beside the CPU; without one the CPU."""
+    from .accelerator import current_accelerator
+    return current_accelerator() or _C.device("cpu")
+
+
+def _jit_setting(name: str) -> Any:
+    """A switch of torch's script compiler, which is not there: it is off."""
+    def setting(*value: Any) -> bool:
+        if len(value) > 2:
+            raise TypeError("%s: too many arguments" % name)
+        return False
+    return setting
+
+
 def _find(name: str) -> Any:
     import cairn
     from . import overrides
@@ -86,7 +106,12 @@ def _find(name: str) -> Any:
              "DisableTorchFunctionSubclass": overrides.DisableTorchFunctionSubclass, "Generator": cairn.Generator,
              "DisableTorchFunction": overrides.DisableTorchFunction, "_VariableFunctions": cairn,
              "_linalg": cairn.linalg, "_special": cairn.special, "_cuda_getDeviceCount": _cuda_count,
+             "_cuda_isInBadFork": _no, "_get_privateuse1_backend_name": lambda: "privateuseone",
+             "_get_default_device": lambda: str(cairn.get_default_device()), "_get_accelerator": _accelerator,
+             "_cuda_clearCublasWorkspaces": lambda: None,
              "_is_any_autocast_enabled": _any_autocast, "_are_functorch_transforms_active": _transforming}
+    if name.startswith(("_jit_set_", "_jit_override_", "_jit_can_", "_get_graph_executor", "_set_graph_executor")):
+        return _jit_setting(name)
     if name not in plain:
         raise AttributeError("module 'cairn._C' has no attribute %r" % (name,))
     return plain[name]

@@ -317,6 +317,14 @@ def einsum(*args: Any) -> Tensor:
     return _C.einsum(equation, [args[2 * i] for i in range(pairs)])
 
 
+def _einsum_in_graphs(*args: Any) -> tuple[Any, ...]:
+    """Graphs of Python show operands behind the equation, also those given as a list."""
+    return (args[0], *_given(args[1:])) if isinstance(args[0], str) else args
+
+
+setattr(einsum, "_in_graphs", _einsum_in_graphs)
+
+
 def tensordot(a: Tensor, b: Tensor, dims: builtins.int | Sequence[Any] | Tensor = 2,
               out: Tensor | None = None) -> Tensor:
     """Products summed over the last dims of a and the first of b, or over the two lists given."""

@@ -14,7 +14,11 @@ __all__ = ["Settings"]
 
 
 class Settings(ModuleType):
-    """Attributes by name."""
+    """Attributes by name; known: what can be read before it is set, with torch's values."""
+
+    def __init__(self, name: str, **known: Any) -> None:
+        super().__init__(name)
+        vars(self).update(known)
 
     def __setattr__(self, name: str, value: Any) -> None:
         if not name.startswith("__"):

@@ -138,6 +138,35 @@ class Compat:
         from .storage import UntypedStorage
         return UntypedStorage(self)
 
+    @property
+    def name(self) -> Any:
+        """None: a tensor has no name of its own."""
+        return None
+
+    def resize(self: Any, *sizes: Any) -> Tensor:
+        """view of as many elements, with a warning: the older reshape."""
+        import warnings
+        warnings.warn("non-inplace resize is deprecated", stacklevel=2)
+        found: Tensor = self.contiguous().view(*sizes)
+        return found
+
+    def resize_as(self: Any, tensor: Tensor) -> Tensor:
+        """resize to another's shape."""
+        import warnings
+        warnings.warn("non-inplace resize_as is deprecated", stacklevel=2)
+        found: Tensor = self.contiguous().view(tensor.shape)
+        return found
+
+    def xpu(self: Any, device: Any = None, non_blocking: builtins.bool = False,
+            memory_format: Any = None) -> Tensor:  # unused: non_blocking (see to)
+        """To an Intel GPU, which cairn has no backend for: an error."""
+        moved: Tensor = self.to("xpu" if device is None else device, memory_format=memory_format)
+        return moved
+
+    def _typed_storage(self: Any) -> TypedStorage:
+        from .storage import TypedStorage
+        return TypedStorage(self)
+
     def storage(self: Any) -> TypedStorage:
         """The memory that the tensor lies in, as elements."""
         from .storage import TypedStorage

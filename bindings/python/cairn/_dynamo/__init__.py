@@ -16,7 +16,13 @@ __all__ = ["OptimizedModule", "allow_in_graph", "assume_constant_result", "confi
            "optimize", "reset"]
 
 _WHY = "cairn captures code in its own way: see cairn.compiler"
-config = sys.modules[__name__ + ".config"] = Settings(__name__ + ".config")
+config = sys.modules[__name__ + ".config"] = Settings(
+    __name__ + ".config", allow_rnn=False, allow_unspec_int_on_nn_module=False, assume_static_by_default=True,
+    automatic_dynamic_shapes=True, cache_size_limit=8, capture_dynamic_output_shape_ops=False,
+    capture_scalar_outputs=False, disable=False, dont_skip_tracing=False, dynamic_shapes=True,
+    error_on_recompile=False, force_parameter_static_shapes=True, guard_nn_modules=True, inline_inbuilt_nn_modules=True,
+    optimize_ddp=True, recompile_limit=8, skip_fwd_side_effects_in_bwd_under_checkpoint=False, specialize_int=False,
+    suppress_errors=False, trace_numpy=True, verbose=False)
 _made = _absent.spaces(__name__, {
     "eval_frame": "OptimizeContext", "utils": "CompileProfiler", "exc": "TensorifyScalarRestartAnalysis",
     "testing": "CompileCounter CompileCounterWithBackend EagerAndRecordGraphs", "backends": "", "backends.common":

@@ -7,6 +7,7 @@ import sys
 
 from .. import _absent
 from .._settings_of import Settings
+from ..compiler import cudagraph_mark_step_begin as cudagraph_mark_step_begin
 
 __all__ = ["config"]
 
@@ -20,3 +21,15 @@ _absent.spaces(__name__, {
 aot_compile = _absent.function(__name__, "aot_compile", _WHY)
 aoti_compile_and_package = _absent.function(__name__, "aoti_compile_and_package", _WHY)
 aoti_load_package = _absent.function(__name__, "aoti_load_package", _WHY)
+
+
+def list_mode_options(mode: str | None = None, dynamic: bool | None = None) -> dict[str, object]:
+    """The options that a mode of torch.compile stands for there: none of them is known here."""
+    if mode is None and dynamic is None:
+        return {name: {} for name in ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")}
+    return {}
+
+
+def list_options() -> list[str]:
+    """Options of torch's inductor: none are known here."""
+    return []

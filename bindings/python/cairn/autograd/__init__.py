@@ -156,3 +156,11 @@ from .function import Function, FunctionCtx  # noqa: E402
 from .gradcheck import gradcheck, gradgradcheck  # noqa: E402
 from .tape import GradientTape  # noqa: E402
 from .variable import Variable  # noqa: E402
+from .. import _homes  # noqa: E402
+
+_homes.homes(__name__, {"anomaly_mode": "detect_anomaly set_detect_anomaly"})
+
+
+def _profiler_enabled() -> bool:
+    """Is torch's own recorder of ops running? There is none: see cairn.profiler."""
+    return False

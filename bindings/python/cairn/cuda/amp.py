@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import Any, Callable
 
-from .. import _C
+from .. import _C, _homes
 from .. import amp as _amp
 
 __all__ = ["GradScaler", "amp_definitely_not_available", "autocast", "custom_bwd", "custom_fwd"]
@@ -37,3 +37,6 @@ def custom_fwd(fwd: Callable[..., Any] | None = None, *, cast_inputs: _C.dtype |
 def custom_bwd(bwd: Callable[..., Any] | None = None) -> Any:
     """cairn.amp.custom_bwd for CUDA."""
     return _amp.custom_bwd(bwd, device_type="cuda")
+
+
+_homes.homes(__name__, {"autocast_mode": "autocast custom_bwd custom_fwd", "grad_scaler": "GradScaler"})

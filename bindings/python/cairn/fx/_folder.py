@@ -39,7 +39,8 @@ def _plain(part: nn.Module) -> bool:
 
 def _parts(module: Any) -> list[str]:
     """Lines of __init__ that make what the module has."""
-    lines, leaves = [], []
+    lines: list[str] = []
+    leaves: list[str] = []
     for name, part in module.named_modules():
         if not name or any(name.startswith(leaf + ".") for leaf in leaves):
             continue

@@ -317,11 +317,14 @@ _SPACES = ("", ".nn.functional", ".linalg", ".special", ".fft", ".nn.attention.f
 
 def _noting(fn: Callable[..., Any], method: bool) -> Callable[..., Any]:
     """The function, which is a node where it gets a proxy."""
+    form = getattr(fn, "_in_graphs", None)
+
     @functools.wraps(fn)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         proxy = proxy_in(args, kwargs)
         if proxy is None:
             return fn(*args, **kwargs)
+        args = args if form is None else form(*args, **kwargs)
         kind, target = ("call_method", fn.__name__) if method else ("call_function", wrapped)
         return proxy.tracer.create_proxy(kind, target, args, kwargs)
     return wrapped

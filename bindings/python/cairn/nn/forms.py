@@ -6,8 +6,9 @@ from typing import Any, Callable, NamedTuple
 from .. import _C
 from .._tensor import Tensor
 from . import functional as F
+from ._layers import SyncBatchNorm
 from ._losses import _lengths
-from .layer import _Layer, _Loss, _Parametric, _register
+from .layer import _BatchNorm, _Layer, _Loss, _Parametric, _register
 from .module import Module
 
 __all__ = ["AdaptiveLogSoftmaxWithLoss", "CTCLoss", "CrossMapLRN2d", "Embedding", "EmbeddingBag", "Identity",
@@ -198,3 +199,21 @@ class CrossMapLRN2d(Module):
 
 CrossMapLRN2d.__module__ = "cairn.nn"
 _register(globals(), [name for name in __all__ if name != "CrossMapLRN2d"])
+
+
+def _convert_sync_batchnorm(cls: Any, module: Module, process_group: Any = None) -> Module:
+    """The module with a SyncBatchNorm, of the same weights, in the place of each BatchNorm in it."""
+    made: Module = module
+    if isinstance(module, _BatchNorm):
+        made = cls(module.num_features, module.eps, module.momentum, module.affine, module.track_running_stats,
+                   process_group)
+        for part in ("_parameters", "_buffers"):
+            for name, value in getattr(module, part).items():
+                getattr(made, part)[name] = value
+        made.training = module.training
+    for name, child in module.named_children():
+        made.add_module(name, _convert_sync_batchnorm(cls, child, process_group))
+    return made
+
+
+setattr(SyncBatchNorm, "convert_sync_batchnorm", classmethod(_convert_sync_batchnorm))

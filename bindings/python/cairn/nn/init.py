@@ -146,3 +146,24 @@ constant, dirac, eye, kaiming_normal, kaiming_uniform, normal = map(
     _older, ("constant", "dirac", "eye", "kaiming_normal", "kaiming_uniform", "normal"))
 orthogonal, sparse, uniform, xavier_normal, xavier_uniform = map(
     _older, ("orthogonal", "sparse", "uniform", "xavier_normal", "xavier_uniform"))
+
+
+def _no_grad_uniform_(tensor: Tensor, a: float, b: float, generator: Any = None) -> Tensor:
+    return uniform_(tensor, a, b, generator)
+
+
+def _no_grad_normal_(tensor: Tensor, mean: float, std: float, generator: Any = None) -> Tensor:
+    return normal_(tensor, mean, std, generator)
+
+
+def _no_grad_trunc_normal_(tensor: Tensor, mean: float, std: float, a: float, b: float,
+                           generator: Any = None) -> Tensor:
+    return trunc_normal_(tensor, mean, std, a, b, generator)
+
+
+def _no_grad_fill_(tensor: Tensor, val: float) -> Tensor:
+    return constant_(tensor, val)
+
+
+def _no_grad_zero_(tensor: Tensor) -> Tensor:
+    return zeros_(tensor)

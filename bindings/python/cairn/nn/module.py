@@ -317,11 +317,12 @@ class Module(_hooks.Hooks, _state.State, _C.ModuleBase):
         """Moves parameters and buffers to a device, floating ones to a type: to(device), to(dtype), to(device, dtype),
         to(tensor). Parameters stay the same objects."""
         device, dtype, form = _place(*args, **kwargs)
-        if dtype is not None and not dtype.is_floating_point:
-            raise TypeError("nn.Module.to only accepts floating point dtypes, but got desired dtype=%s" % dtype)
+        if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
+            raise TypeError("nn.Module.to only accepts floating point or complex dtypes, but got desired dtype=%s"
+                            % dtype)
 
         def convert(t: Tensor) -> Tensor:
-            moved = t.to(device, dtype if t.is_floating_point() else None)
+            moved = t.to(device, dtype if t.is_floating_point() or t.is_complex() else None)
             if form is not None and t.ndim in (4, 5):
                 moved = moved.contiguous(memory_format=form)
             return moved
@@ -333,6 +334,9 @@ class Module(_hooks.Hooks, _state.State, _C.ModuleBase):
 
     def cuda(self: T, device: Any = None) -> T:
         return self.to("cuda" if device is None else device)
+
+    def xpu(self: T, device: Any = None) -> T:
+        return self.to("xpu" if device is None else device)
 
     def type(self: T, dst_type: Any) -> T:
         return self._apply(lambda t: t.type(dst_type))

@@ -13,6 +13,17 @@ from typing import Any, Callable, Hashable, Iterable, Iterator, MutableMapping, 
 
 from .. import _C
 from .._tensor import Tensor
+from . import _parts
+from ._parts import (  # noqa: F401  (optimisers of programs take them from here)
+    _capturable_doc as _capturable_doc, _default_to_fused_or_foreach as _default_to_fused_or_foreach,
+    _differentiable_doc as _differentiable_doc, _disable_dynamo_if_unsupported as _disable_dynamo_if_unsupported,
+    _dispatch_sqrt as _dispatch_sqrt, _foreach_doc as _foreach_doc, _fused_doc as _fused_doc,
+    _get_capturable_supported_devices as _get_capturable_supported_devices,
+    _get_foreach_kernels_supported_devices as _get_foreach_kernels_supported_devices,
+    _get_fused_kernels_supported_devices as _get_fused_kernels_supported_devices,
+    _get_scalar_dtype as _get_scalar_dtype, _get_value as _get_value, _maximize_doc as _maximize_doc,
+    _params_doc as _params_doc, _stack_if_compiling as _stack_if_compiling,
+    _use_grad_for_differentiable as _use_grad_for_differentiable, _view_as_real as _view_as_real)
 
 __all__ = ["Optimizer", "register_optimizer_step_post_hook", "register_optimizer_step_pre_hook", "required"]
 
@@ -206,6 +217,11 @@ class Optimizer:
     _state_dict_post_hooks: OrderedDict[int, _Hook]
     _load_state_dict_pre_hooks: OrderedDict[int, _Hook]
     _load_state_dict_post_hooks: OrderedDict[int, _Hook]
+
+    @staticmethod
+    def _group_tensors_by_device_and_dtype(tensorlistlist: Any, with_indices: bool = False) -> Any:
+        """Lists of tensors, apart by device and type."""
+        return _parts.group_by_device_and_dtype(tensorlistlist, with_indices)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"defaults": self.defaults, "state": self.state, "param_groups": self.param_groups}

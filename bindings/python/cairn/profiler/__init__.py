@@ -33,7 +33,11 @@ _DEVICES, _SHAPES, _COSTS, _MODULES, _NODES, _MEMORY = 1, 2, 8, 16, 32, 64  # cn
 class ProfilerActivity(enum.Enum):
     """What is looked at: the host's calls, or times on CUDA devices."""
     CPU = 0
+    XPU = 1
     CUDA = 2
+    MTIA = 3
+    HPU = 4
+    PrivateUse1 = 5
 
 
 def kineto_available() -> bool:

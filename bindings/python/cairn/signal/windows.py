@@ -5,7 +5,7 @@ import builtins
 import math
 from typing import TYPE_CHECKING, Iterable
 
-from .. import _C
+from .. import _C, _homes
 from .._tensor import Tensor
 
 if TYPE_CHECKING:
@@ -144,3 +144,6 @@ def bartlett(M: builtins.int, *, sym: builtins.bool = True, dtype: _dtype | None
     """Up to 1 in the middle and down again in straight lines."""
     dtype = _check("bartlett", M, dtype, layout)
     return _finish(_C.bartlett_window(M, not sym, dtype=_C.float64, device=device), dtype, requires_grad)
+
+
+_homes.homes(__name__, {"windows": " ".join(__all__)})

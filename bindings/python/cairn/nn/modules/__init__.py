@@ -75,5 +75,6 @@ def _space(name: str, members: dict[str, Any]) -> None:
 for _name, _members in _FAMILIES.items():
     _space(_name, {m: getattr(_nn, m, None) or getattr(_lazy, m, None) or getattr(_layer, m)
                    for m in _members.split()})
-_space("module", {"Module": _module.Module, "_IncompatibleKeys": _state._IncompatibleKeys,
+_space("module", {"_EXTRA_STATE_KEY_SUFFIX": "_extra_state",
+                  "Module": _module.Module, "_IncompatibleKeys": _state._IncompatibleKeys,
                   **{k: v for k, v in vars(_hooks).items() if k.startswith("register_module_")}})

@@ -18,3 +18,16 @@ __all__ = ["BatchSampler", "ChainDataset", "ConcatDataset", "DataLoader", "Datas
            "IterableDataset", "RandomSampler", "Sampler", "SequentialSampler", "StackDataset", "Subset",
            "SubsetRandomSampler", "TensorDataset", "WeightedRandomSampler", "WorkerInfo", "default_collate",
            "default_convert", "get_worker_info", "random_split"]
+
+_PIPES = frozenset(("DFIterDataPipe", "IterDataPipe", "MapDataPipe", "argument_validation", "functional_datapipe",
+                    "runtime_validation"))  # names of datapipes/datapipe.py
+_PARTS = frozenset(("datapipes", "graph", "graph_settings"))
+
+
+def __getattr__(name: str) -> object:
+    from importlib import import_module
+    if name in _PARTS:
+        return import_module("." + name, __name__)
+    if name in _PIPES:
+        return getattr(import_module(".datapipes.datapipe", __name__), name)
+    raise AttributeError("module %r has no attribute %r" % (__name__, name))

@@ -25,6 +25,12 @@ __all__ = ["DataLoader", "default_collate", "default_convert", "get_worker_info"
 _T_co = TypeVar("_T_co", covariant=True)
 
 
+class _DatasetKind:
+    """How samples are asked for: by key, or one after the other."""
+    Map = 0
+    Iterable = 1
+
+
 class _Endless(Sampler[None]):
     """For streams: they say themselves when they end."""
 

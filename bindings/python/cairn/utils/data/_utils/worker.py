@@ -15,3 +15,9 @@ def _generate_state(base_seed: int, worker_id: int) -> list[int]:
         mixed ^= mixed >> 31
         numbers.append(mixed & 0xFFFFFFFF)
     return numbers
+
+
+def __getattr__(name: str) -> object:
+    if name == "_worker_info":
+        return get_worker_info()
+    raise AttributeError("module %r has no attribute %r" % (__name__, name))
