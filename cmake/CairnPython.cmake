@@ -126,5 +126,16 @@ add_custom_command(OUTPUT ${PROJECT_BINARY_DIR}/python/files.stamp
   DEPENDS ${python_files} ${PROJECT_BINARY_DIR}/python/files.txt ${CAIRN_PYTHON_GEN}/ops.gen.c
     ${PROJECT_SOURCE_DIR}/cmake/CairnPackage.cmake VERBATIM)
 
+# The public headers, for extensions that programs compile (cairn.utils.cpp_extension).
+file(GLOB_RECURSE public_headers CONFIGURE_DEPENDS
+  ${PROJECT_SOURCE_DIR}/include/*.h ${PROJECT_SOURCE_DIR}/bindings/cpp/include/*)
+add_custom_command(OUTPUT ${PROJECT_BINARY_DIR}/python/headers.stamp
+  COMMAND ${CMAKE_COMMAND} -E rm -rf ${CAIRN_PYTHON_PACKAGE}/include
+  COMMAND ${CMAKE_COMMAND} -E copy_directory ${PROJECT_SOURCE_DIR}/include ${CAIRN_PYTHON_PACKAGE}/include
+  COMMAND ${CMAKE_COMMAND} -E copy_directory ${PROJECT_SOURCE_DIR}/bindings/cpp/include ${CAIRN_PYTHON_PACKAGE}/include
+  COMMAND ${CMAKE_COMMAND} -E touch ${PROJECT_BINARY_DIR}/python/headers.stamp
+  DEPENDS ${public_headers} VERBATIM)
+list(APPEND CAIRN_PYTHON_STAMPS ${PROJECT_BINARY_DIR}/python/headers.stamp)
+
 add_custom_target(cairn_python ALL
   DEPENDS cairn_python_extension cairn_python_command ${PROJECT_BINARY_DIR}/python/files.stamp ${CAIRN_PYTHON_STAMPS})

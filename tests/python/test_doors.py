@@ -101,6 +101,16 @@ class Library(Case):
         self.fails(lambda m: m.ops.doors_lib.into(m.ones(1)))
         self.fails(lambda m: m.ops.doors_lib.nothing, AttributeError)
 
+    def test_schema_of_what_is_written_to(self):
+        def program(m):
+            made = m.library.Library("tests_written_" + m.__name__, "DEF")
+            made.define("fill_(Tensor! x, int n) -> ()")
+            made.impl("fill_", lambda x, n: x.fill_(n) is None or None, "CPU")
+            x = m.zeros(2)
+            getattr(m.ops, "tests_written_" + m.__name__).fill_(x, 3)
+            return x
+        self.same(program)
+
     def test_schema(self):
         def program(m):
             def f(x: m.Tensor, y: "m.Tensor | None", z: list[int], s: bool = False, *, w: float = 1.5) -> m.Tensor:

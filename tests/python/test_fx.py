@@ -96,6 +96,21 @@ class Graphs(Case):
             return [counts, list(traced(m.ones(2, 3), m.ones(3, 2)))]
         self.same(program)
 
+    def test_checks_are_nodes(self):
+        def program(m):
+            def checked(x):
+                m._assert(x.shape[-1] == 3, "three columns")
+                return x + 1
+            traced = m.fx.symbolic_trace(checked)
+            traced.graph.eliminate_dead_code()
+            traced.recompile()
+            try:
+                traced(m.ones(2, 2))
+            except AssertionError as error:
+                said = str(error)
+            return [[n.name for n in traced.graph.nodes], traced(m.ones(2, 3)), said]
+        self.same(program)
+
     def test_arguments(self):
         def program(m):
             def all_kinds(x, *args, flag=True, **named):

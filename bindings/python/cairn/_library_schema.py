@@ -115,8 +115,8 @@ def _pieces(text: str) -> list[str]:
     return [*parts, rest] if rest else parts
 
 
-_ARGUMENT = re.compile(r"(?P<type>[A-Za-z_]+(?:\((?P<alias>[^)]*)\))?(?:\[\d*\])?\??(?:\[\])?\??)\s+(?P<name>\w+)"
-                       r"(?:\s*=\s*(?P<default>.+))?$")
+_ARGUMENT = re.compile(r"(?P<type>[A-Za-z_]+(?:\((?P<alias>[^)]*)\)|(?P<written>!))?(?:\[\d*\])?\??(?:\[\])?\??)"
+                       r"\s+(?P<name>\w+)(?:\s*=\s*(?P<default>.+))?$")
 
 
 def parsed(text: str, overload: str = "default") -> Schema:
@@ -134,9 +134,10 @@ def parsed(text: str, overload: str = "default") -> Schema:
         if one is None:
             raise RuntimeError("not an argument of a schema: %r in %r" % (part, text))
         default = one.group("default")
-        kind = re.sub(r"\([^)]*\)", "", one.group("type"))
+        kind = re.sub(r"\([^)]*\)|!", "", one.group("type"))
         arguments.append(Argument(one.group("name"), kind, None if default is None else _value(default.strip()),
-                                  default is not None, named, "!" in (one.group("alias") or "")))
+                                  default is not None, named,
+                                  "!" in (one.group("alias") or one.group("written") or "")))
     result = found.group(2).strip()
     inner = result[1:-1] if result.startswith("(") and result.endswith(")") else result
     return Schema(text, arguments, _pieces(inner), overload)

@@ -6,6 +6,7 @@ PyTorch's schema, in its order; a name or overload that it does not have is an A
 """
 from __future__ import annotations
 
+import sys
 from types import ModuleType
 from typing import Any, Callable
 
@@ -102,11 +103,11 @@ class _Namespace(ModuleType):
         return made
 
 
-def namespace(name: str) -> _Namespace:
-    """The ops of a library by its name."""
+def namespace(name: str) -> Any:
+    """The ops of a library by its name; load_library loads one."""
     if name == "load_library":
-        raise AttributeError("torch.ops.load_library: libraries of PyTorch's ops cannot be loaded; cairn.library "
-                             "registers ops written in Python, cn_op_register those in C")
+        from .utils.cpp_extension import load_library
+        return load_library
     return _spaces.setdefault(name, _Namespace(name))
 
 
@@ -114,7 +115,10 @@ def _find(space: str, name: str) -> OpOverloadPacket | None:
     if space in ("aten", "prims"):
         return _aten(name) if space == "aten" else None
     from .library import registered
-    return registered(space, name)
+    found = registered(space, name)
+    extension = sys.modules.get(__name__.partition(".")[0] + ".utils.cpp_extension")  # ops in C that were loaded
+    call = extension.registered(space, name) if found is None and extension is not None else None
+    return found if call is None else OpOverloadPacket(space, name, ["default"], call)
 
 
 # ---- aten ----

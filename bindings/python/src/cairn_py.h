@@ -234,6 +234,7 @@ PyObject *cnpy_override(const char *name, PyObject *self, PyObject *const *args,
 /* Is one of the arguments of an op that took none of them of a class with a say, the first one? Ask it then. */
 bool cnpy_override_begins(PyObject *const *args, Py_ssize_t n);
 extern PyMethodDef cnpy_override_functions[];
+extern PyMethodDef cnpy_outside_functions[]; /* outside.c */
 
 /* t, or where flag (pin_memory=) is true and there is a CUDA device its copy in memory that the device reads by itself.
  * Takes t over; NULL raises. */

@@ -460,7 +460,7 @@ static PyMethodDef functions[] = {
 static int add_all(PyObject *module)
 {
   PyMethodDef *const lists[] = {cnpy_op_functions, functions, cnpy_convert_functions, cnpy_exchange_functions,
-                                cnpy_autograd_functions, cnpy_override_functions};
+                                cnpy_autograd_functions, cnpy_override_functions, cnpy_outside_functions};
   for (size_t i = 0; i < sizeof lists / sizeof *lists;
        i++) /* first: channels_last is a constant before it is an op */
     if (PyModule_AddFunctions(module, lists[i])) return -1;

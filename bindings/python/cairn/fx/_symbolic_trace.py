@@ -17,13 +17,13 @@ from typing import Any, Callable
 
 from .. import nn
 from .._arguments import warn
-from .._forms_compat import _assert
 from .._tensor import Tensor
 from .._types import of_package
 from .graph import Graph
 from .graph_module import GraphModule
 from .node import base_types, has_side_effect
 from .proxy import ParameterProxy, Proxy, TracerBase, proxy_in as _proxy_in
+from .. import _assert  # as proxy.py has left it: what graphs call
 
 __all__ = ["PH", "ProxyableClassMeta", "Tracer", "is_fx_tracing", "symbolic_trace", "wrap"]
 

@@ -4,8 +4,8 @@ from .._tensor import Tensor
 from . import checkpoint, data, dlpack
 from .images import draw_bounding_boxes, draw_keypoints, draw_segmentation_masks, make_grid, save_image
 
-_PARTS = ("_python_dispatch", "_pytree", "benchmark", "collect_env", "flop_counter", "hooks", "model_zoo",
-          "tensorboard", "weak")  # which are loaded by those who use them
+_PARTS = ("_python_dispatch", "_pytree", "benchmark", "collect_env", "cpp_extension", "flop_counter", "hooks",
+          "model_zoo", "tensorboard", "weak")  # which are loaded by those who use them
 
 
 def swap_tensors(t1: Tensor, t2: Tensor) -> None:
