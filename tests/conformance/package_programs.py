@@ -555,11 +555,16 @@ def e3nn(torch):
     from e3nn.nn import BatchNorm, Gate
     v = torch.nn.functional.normalize(draw(torch, "v", 4, 3), dim=-1)
     yield "harmonics", o3.spherical_harmonics([0, 1, 2, 3], v, True)
-    product = fill(torch, o3.FullyConnectedTensorProduct("4x0e + 2x1o", "0e + 1o + 2e", "3x0e + 2x1o"))
+
+    def flat(module):  # its one parameter is all weights in a row, at random
+        with torch.no_grad():
+            module.weight.copy_(draw(torch, "weight", *module.weight.shape))
+        return module
+    product = flat(o3.FullyConnectedTensorProduct("4x0e + 2x1o", "0e + 1o + 2e", "3x0e + 2x1o"))
     x, y = draw(torch, "x", 4, 10), draw(torch, "y", 4, 9)
     yield "product", product(x, y)
     yield from train(torch, product, lambda: product(x, y).square().mean())
-    yield "linear", fill(torch, o3.Linear("4x0e + 2x1o", "2x0e + 3x1o"))(x)
+    yield "linear", flat(o3.Linear("4x0e + 2x1o", "2x0e + 3x1o"))(x)
     gate = Gate("4x0e", [torch.relu], "2x0e", [torch.sigmoid], "2x1o")
     yield "gate", gate(draw(torch, "g", 4, 12))
     yield "norm", BatchNorm("4x0e + 2x1o")(x)

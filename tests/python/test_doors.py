@@ -101,6 +101,22 @@ class Library(Case):
         self.fails(lambda m: m.ops.doors_lib.into(m.ones(1)))
         self.fails(lambda m: m.ops.doors_lib.nothing, AttributeError)
 
+    def test_overloads(self):
+        def program(m):
+            space = "tests_overloads_" + m.__name__
+            made = m.library.Library(space, "DEF")
+            for schema in ("f(Tensor x) -> Tensor", "f.two(Tensor x, Tensor y) -> Tensor",
+                           "f.out(Tensor x, *, Tensor(a!) out) -> ()"):
+                made.define(schema)
+            m.library.impl(space + "::f", "cpu", lambda x: x + 1)
+            m.library.impl(space + "::f.two", "cpu", lambda x, y: x + y)
+            made.impl("f.out", lambda x, out: out.copy_(x) is None or None, "CPU")
+            m.library.register_fake(space + "::f.out")(lambda x, out: None)
+            f, x, out = getattr(m.ops, space).f, m.ones(2), m.zeros(2)
+            f.out(x, out=out)
+            return [f(x), f(x, x), f.default(x), f.two(x, x * 3), out, f.overloads(), f.two.name().split("::")[1]]
+        self.same(program)
+
     def test_schema_of_what_is_written_to(self):
         def program(m):
             made = m.library.Library("tests_written_" + m.__name__, "DEF")

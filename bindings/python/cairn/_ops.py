@@ -28,11 +28,11 @@ class OpOverload:
 
     @property
     def op(self) -> Callable[..., Any]:
-        return self._overloadpacket._call
+        return self._overloadpacket._forms.get(self._overloadname, (self._overloadpacket._call, None))[0]
 
     @property
     def _schema(self) -> Any:
-        return self._overloadpacket._schema
+        return self._overloadpacket._forms.get(self._overloadname, (None, self._overloadpacket._schema))[1]
 
     def name(self) -> str:
         """As PyTorch prints it: aten::add.Tensor"""
@@ -40,7 +40,7 @@ class OpOverload:
         return self._overloadpacket._qualified_op_name + end
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._overloadpacket._call(*args, **kwargs)
+        return self.op(*args, **kwargs)
 
     def __repr__(self) -> str:
         return "<OpOverload(op='%s.%s', overload='%s')>" % (self.namespace, self._overloadpacket.__name__,
@@ -62,6 +62,14 @@ class OpOverloadPacket:
         self._qualified_op_name = "%s::%s" % (space, name)
         self.__module__ = "cairn.ops." + space
         self._schema = schema
+        self._forms: dict[str, tuple[Callable[..., Any], Any]] = {}  # of ops that programs register
+
+    def _add(self, overload: str, call: Callable[..., Any], schema: Any) -> None:
+        """One more form, or another one in the place of what had its name."""
+        if overload not in self._overloads:
+            self._overloads.append(overload)
+        self._forms[overload] = call, schema
+        self.__dict__.pop(overload, None)
 
     def overloads(self) -> list[str]:
         """The names of its forms."""

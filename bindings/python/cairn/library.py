@@ -21,7 +21,8 @@ __all__ = ["CustomOpDef", "Library", "custom_op", "define", "fallthrough_kernel"
 
 _COMPOSITE = "CompositeImplicitAutograd"
 _KEYS = {"cpu": "CPU", "cuda": "CUDA", "meta": "Meta"}
-_ops: dict[str, _Op] = {}
+_ops: dict[str, _Op] = {}  # by name, "space::name" or "space::name.overload"
+_packets: dict[str, OpOverloadPacket] = {}  # ... without the overload
 _NO_TRITON = "there is no Triton; kernels are written by cuda.compile_kernel"
 triton_op = _absent.function(__name__, "triton_op", _NO_TRITON)
 wrap_triton = _absent.function(__name__, "wrap_triton", _NO_TRITON)
@@ -34,8 +35,22 @@ def fallthrough_kernel(*args: Any, **kwargs: Any) -> Any:
     raise NotImplementedError("fallthrough_kernel() should never be called.")
 
 
+def _chosen(base: str) -> Callable[..., Any]:
+    """What a call without an overload's name calls: the first overload, in order of definition, that it fits."""
+    def call(*args: Any, **kwargs: Any) -> Any:
+        forms = list(_packets[base]._forms.values())
+        for function, schema in forms[:-1]:
+            try:
+                schema.bound(args, kwargs)
+            except (RuntimeError, TypeError):
+                continue
+            return function(*args, **kwargs)
+        return forms[-1][0](*args, **kwargs)
+    return call
+
+
 class _Op:
-    """An op: its schema, and what computes it."""
+    """One overload of an op: its schema, and what computes it."""
 
     def __init__(self, name: str, schema: Schema) -> None:
         self.name, self.schema = name, schema
@@ -45,8 +60,12 @@ class _Op:
         self.setup: Callable[..., Any] | None = None
         self.vmap: Callable[..., Any] | None = None
         self.autocast: dict[str, Any] = {}
-        space, _, own = name.partition("::")
-        self.packet = OpOverloadPacket(space, own, [schema.overload], self.call, schema)
+        base = name.removesuffix("." + schema.overload)
+        self.packet = _packets.get(base)
+        if self.packet is None:
+            space, _, own = base.partition("::")
+            self.packet = _packets[base] = OpOverloadPacket(space, own, [], _chosen(base), schema)
+        self.packet._add(schema.overload, self.call, schema)
 
     # ---- a call ----
     def call(self, *args: Any, **kwargs: Any) -> Any:
@@ -209,17 +228,19 @@ def _by_place(shape: Any, grads: Any, count: int) -> list[Any]:
 # ---- registering ----
 def registered(space: str, name: str) -> OpOverloadPacket | None:
     """The op of that name, for torch.ops."""
-    op = _ops.get("%s::%s" % (space, name))
-    return op.packet if op is not None else None
+    packet = _packets.get("%s::%s" % (space, name))
+    return packet if packet is not None and packet._forms else None
 
 
 def _known(op: Any) -> _Op:
     """An op by name, by its object of torch.ops, or by what custom_op returned."""
     if isinstance(op, CustomOpDef):
         return op._op
-    if isinstance(op, OpOverload):
-        op = op._overloadpacket
-    name = op._qualified_op_name if isinstance(op, OpOverloadPacket) else str(op).removesuffix(".default")
+    name = op.name() if isinstance(op, OpOverload) else op._qualified_op_name if isinstance(op, OpOverloadPacket) else \
+        str(op).removesuffix(".default")
+    forms = [] if name not in _packets else list(_packets[name]._forms)
+    if name not in _ops and len(forms) == 1:
+        name += "." + forms[0]
     if name not in _ops:
         raise RuntimeError("operator %s does not exist" % name)
     return _ops[name]
@@ -232,7 +253,7 @@ class CustomOpDef:
         self._op, self._init_fn = op, function
         self._qualname = op.name
         self._namespace, self._name = op.name.split("::")
-        self._opoverload = getattr(op.packet, "default")
+        self._opoverload = getattr(op.packet, op.schema.overload)
         self.__name__ = self._name
         self.__doc__ = function.__doc__
 
@@ -362,7 +383,7 @@ class Library:
             raise RuntimeError("define: a Library of kind \"IMPL\" defines nothing")
         name, _, rest = schema.partition("(")
         base, _, overload = name.strip().partition(".")
-        full = "%s::%s" % (self.ns, base)
+        full = "%s::%s" % (self.ns, base if overload in ("", "default") else name.strip())
         _ops[full] = _Op(full, parsed("(" + rest, overload or "default"))
         self._own.append(full)
         return name.strip()
@@ -379,7 +400,7 @@ class Library:
         key = dispatch_key or self.dispatch_key or _COMPOSITE
         if full.startswith("aten::"):
             raise NotImplementedError("impl: the library's own ops cannot be given another kernel (%s)" % full)
-        op = _known(full.partition(".")[0])
+        op = _known(full)
         if key == "Meta":
             op.fake = fn
         op.kernels[key] = fn
@@ -395,7 +416,9 @@ class Library:
     def _destroy(self) -> None:
         """Its ops go."""
         for name in self._own:
-            _ops.pop(name, None)
+            op = _ops.pop(name, None)
+            if op is not None:
+                op.packet._forms.pop(op.schema.overload, None)
 
 
 def define(qualname: str, schema: str, *, lib: Library | None = None,
