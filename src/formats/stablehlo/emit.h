@@ -15,7 +15,7 @@ typedef struct cni_hval {
   int id; /* negative: absent, or a number */
   bool number;
   int dtype, ndim;
-  double f;  /* numbers: of float64, and ... */
+  double f;  /* numbers: of float64 (of programs' constants even where they are tensors), and ... */
   int64_t i; /* ... of int64 and bool */
   int64_t shape[CN_MAX_DIMS];
 } cni_hval;

@@ -7,76 +7,46 @@
  * positive. */
 #include <string.h>
 
-#include "rows.h"
-
-static cni_hval stacked(cni_hlo *h, cni_hval x)
-{
-  int64_t shape[3] = {1, x.shape[x.ndim - 2], x.shape[x.ndim - 1]};
-  for (int k = 0; k < x.ndim - 2; k++) shape[0] *= x.shape[k];
-  return cni_hlo_cast(h, cni_hlo_reshape(h, x, 3, shape), CN_F64);
-}
-
-static void give(cni_hcall *c, int i, cni_hval y)
-{
-  c->out[i] = cni_hlo_reshape(c->h, cni_hlo_cast(c->h, y, c->out[i].dtype), c->out[i].ndim, c->out[i].shape);
-}
-
-static cni_hval turned(cni_hlo *h, cni_hval x) { return cni_hlo_swap(h, x, 1, 2); }
-
-/* Row and column of each element: (b, n, m) of int32. */
-static cni_hval rows_of(cni_hlo *h, const cni_hval *x) { return cni_hlo_iota(h, CN_I32, 3, x->shape, 1); }
-static cni_hval cols_of(cni_hlo *h, const cni_hval *x) { return cni_hlo_iota(h, CN_I32, 3, x->shape, 2); }
-
-/* (b, n) to all columns, (b, m) to all rows. */
-static cni_hval down(cni_hlo *h, cni_hval v, const cni_hval *like)
-{
-  return cni_hlo_broadcast(h, v, 3, like->shape, (int64_t[]){0, 1});
-}
-static cni_hval across(cni_hlo *h, cni_hval v, const cni_hval *like)
-{
-  return cni_hlo_broadcast(h, v, 3, like->shape, (int64_t[]){0, 2});
-}
-static cni_hval each(cni_hlo *h, cni_hval v, const cni_hval *like)
-{
-  return cni_hlo_broadcast(h, v, like->ndim, like->shape, (int64_t[]){0});
-}
-
-static cni_hval columns(cni_hlo *h, cni_hval x, int64_t from, int64_t to)
-{
-  return cni_hlo_slice_dim(h, x, 2, from, to, 1);
-}
-static cni_hval some_rows(cni_hlo *h, cni_hval x, int64_t from, int64_t to)
-{
-  return cni_hlo_slice_dim(h, x, 1, from, to, 1);
-}
-
-static cni_hval eye(cni_hlo *h, int64_t b, int64_t n, int64_t m)
-{
-  cni_hval like = {.ndim = 3, .shape = {b, n, m}};
-  return cni_hlo_convert(h, cni_hlo_compare(h, "EQ", rows_of(h, &like), cols_of(h, &like)), CN_F64);
-}
+#include "matrices.h"
 
 /* ---- QR ---- */
 
-/* carried: A (b, m, n), Q (b, m, m). */
-static void reflect(cni_hlo *h, cni_hval step, cni_hval *carried, void *payload)
+/* The reflection that takes what column x (b, m) has below place `at` (b, m) to it. */
+typedef struct reflection {
+  cni_hval tau, v; /* (b), (b, m) with 1 at the place and zeros above */
+} reflection;
+
+static reflection reflection_of(cni_hlo *h, cni_hval x, cni_hval row, cni_hval at)
 {
-  cni_hval a = carried[0], q = carried[1], x = cni_hlo_at(h, a, 2, step); /* (b, m) */
-  cni_hval row = cni_hlo_iota(h, CN_I32, 2, x.shape, 1), at = cni_hlo_expand(h, step, 2, x.shape);
-  (void)payload;
   cni_hval head = cni_hlo_reduce(h, "add", CNI_HLO_EXPR(h, "b == c ? a : 0", CN_F64, x, row, at), 2);
   cni_hval most = cni_hlo_reduce(h, "maximum", CNI_HLO_EXPR(h, "b > c ? abs(a) : 0", CN_F64, x, row, at), 2);
   cni_hval safe = CNI_HLO_EXPR(h, "a > 0 ? a : 1", CN_F64, most);
   cni_hval part = CNI_HLO_EXPR(h, "y = a / d; b > c ? y * y : 0", CN_F64, x, row, at, each(h, safe, &x));
   cni_hval rest = CNI_HLO_EXPR(h, "a * sqrt(b)", CN_F64, safe, cni_hlo_reduce(h, "add", part, 2));
   cni_hval beta = CNI_HLO_EXPR(h, "r = hypot(a, b); a < 0 ? r : -r", CN_F64, head, rest);
-  cni_hval tau = CNI_HLO_EXPR(h, "c == 0 ? 0 : (b - a) / b", CN_F64, head, beta, rest);
   cni_hval below = CNI_HLO_EXPR(h, "c == 0 ? 1 : a - b", CN_F64, head, beta, rest);
-  cni_hval v = CNI_HLO_EXPR(h, "b > c ? a / d : b == c ? 1 : 0", CN_F64, x, row, at, each(h, below, &x));
-  cni_hval w = cni_hlo_reduce(h, "add", cni_hlo_binary(h, "multiply", a, down(h, v, &a)), 2); /* (b, n) */
-  carried[0] = CNI_HLO_EXPR(h, "a - b * c * d", CN_F64, a, each(h, tau, &a), down(h, v, &a), across(h, w, &a));
-  w = cni_hlo_reduce(h, "add", cni_hlo_binary(h, "multiply", q, across(h, v, &q)), 4); /* (b, m) */
-  carried[1] = CNI_HLO_EXPR(h, "a - b * c * d", CN_F64, q, each(h, tau, &q), down(h, w, &q), across(h, v, &q));
+  return (reflection){
+      CNI_HLO_EXPR(h, "c == 0 ? 0 : (b - a) / b", CN_F64, head, beta, rest),
+      CNI_HLO_EXPR(h, "b > c ? a / d : b == c ? 1 : 0", CN_F64, x, row, at, each(h, below, &x))};
+}
+
+/* H A */
+static cni_hval reflected(cni_hlo *h, const reflection *f, cni_hval a)
+{
+  cni_hval w = cni_hlo_reduce(h, "add", cni_hlo_binary(h, "multiply", a, down(h, f->v, &a)), 2); /* (b, n) */
+  return CNI_HLO_EXPR(h, "a - b * c * d", CN_F64, a, each(h, f->tau, &a), down(h, f->v, &a), across(h, w, &a));
+}
+
+/* carried: A (b, m, n), Q (b, m, m). */
+static void reflect(cni_hlo *h, cni_hval step, cni_hval *carried, void *payload)
+{
+  cni_hval q = carried[1], x = cni_hlo_at(h, carried[0], 2, step); /* (b, m) */
+  cni_hval row = cni_hlo_iota(h, CN_I32, 2, x.shape, 1), at = cni_hlo_expand(h, step, 2, x.shape);
+  (void)payload;
+  reflection f = reflection_of(h, x, row, at);
+  carried[0] = reflected(h, &f, carried[0]);
+  cni_hval w = cni_hlo_reduce(h, "add", cni_hlo_binary(h, "multiply", q, across(h, f.v, &q)), 4); /* (b, m) */
+  carried[1] = CNI_HLO_EXPR(h, "a - b * c * d", CN_F64, q, each(h, f.tau, &q), down(h, w, &q), across(h, f.v, &q));
 }
 
 typedef struct factors {
@@ -101,6 +71,30 @@ static void qr(cni_hcall *c)
   if (strcmp(c->args[1].u.s, "r") != 0) give(c, 0, columns(h, f.q, 0, out[0].shape[out[0].ndim - 1]));
   else out[0] = cni_hlo_splat(h, cni_hlo_num(0), out[0].dtype, out[0].ndim, out[0].shape);
   give(c, 1, some_rows(h, f.r, 0, out[1].shape[out[1].ndim - 2]));
+}
+
+/* carried: A (b, m, n), which becomes R with the reflections below it, and their factors (b, k). */
+static void reflect_in_place(cni_hlo *h, cni_hval step, cni_hval *carried, void *payload)
+{
+  cni_hval a = carried[0], x = cni_hlo_at(h, a, 2, step), col = cols_of(h, &a), at = cni_hlo_expand(h, step, 2, x.shape);
+  cni_hval here = cni_hlo_expand(h, step, 3, a.shape), row = cni_hlo_iota(h, CN_I32, 2, x.shape, 1);
+  (void)payload;
+  reflection f = reflection_of(h, x, row, at);
+  cni_hval next = CNI_HLO_EXPR(h, "c >= d ? b : a", CN_F64, a, reflected(h, &f, a), col, here);
+  carried[0] = CNI_HLO_EXPR(h, "(c == e) & (d > e) ? b : a", CN_F64, next, down(h, f.v, &a), col, rows_of(h, &a), here);
+  carried[1] = cni_hlo_set_at(h, carried[1], 1, step, f.tau);
+}
+
+/* geqrf(input) -> (a, tau) */
+static void geqrf(cni_hcall *c)
+{
+  cni_hlo *h = c->h;
+  cni_hval x = stacked(h, c->in[0]);
+  int64_t m = x.shape[1], n = x.shape[2], steps = m < n ? m : n;
+  cni_hval carried[2] = {x, cni_hlo_splat(h, cni_hlo_num(0), CN_F64, 2, (int64_t[]){x.shape[0], steps})};
+  if (steps && x.shape[0]) cni_hlo_loop(h, steps, 2, carried, reflect_in_place, NULL);
+  give(c, 0, carried[0]);
+  give(c, 1, carried[1]);
 }
 
 /* ---- pairs of columns ---- */
@@ -298,6 +292,7 @@ static void svd(cni_hcall *c)
   give(c, 2, turned(h, m < n ? left : right));
 }
 
-const cni_hrow cni_hlo_factor_rows[] = {{"linalg_qr", qr, NULL},           {"linalg_eigh", eigh, NULL},
+const cni_hrow cni_hlo_factor_rows[] = {{"linalg_qr", qr, NULL},           {"geqrf", geqrf, NULL},
+                                        {"linalg_eigh", eigh, NULL},
                                         {"linalg_eigvalsh", eigh, NULL},   {"linalg_svd", svd, NULL},
                                         {"linalg_svdvals", svd, NULL},     {NULL, NULL, NULL}};

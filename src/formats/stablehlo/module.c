@@ -41,10 +41,6 @@ static const cni_hrow *row_of(const cn_op *op)
 
 static const char *const by_data = "the sizes of its results depend on data, and XLA's programs have one size";
 
-static const char *const by_steps = "its series take as many steps as the numbers ask for";
-
-static const char *const by_degree = "its recurrence takes as many steps as the degrees ask for";
-
 const char *cn_stablehlo_problem(const cn_op *op)
 {
   static const struct {
@@ -53,13 +49,11 @@ const char *cn_stablehlo_problem(const cn_op *op)
       {"nonzero", by_data}, {"masked_select", by_data}, {"repeat_interleave_indices", by_data},
       {"string_format", "it reads and writes text on the host"},
       {"string_parse", "it reads text on the host"},
-      {"igamma", by_steps}, {"igammac", by_steps},
   };
   cn_op_info info;
   if (!op || cn_op_describe(&info, op)) return NULL;
   for (size_t i = 0; i < sizeof known / sizeof *known; i++)
     if (!strcmp(info.name, known[i].op)) return known[i].why;
-  if (strstr(info.name, "_polynomial_")) return by_degree;
   if (op->flags & CN_OP_EFFECTS) return "it calls a function of the host";
   if (row_of(op) || is_formula(op) || can_take_apart(op)) return NULL;
   return "it has no form in StableHLO yet, nor is it made of ops that have";

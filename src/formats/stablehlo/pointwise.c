@@ -78,8 +78,10 @@ static void constants(program *p)
   for (cni_formula_bar(&p->f); cni_formula_more(&p->f) && !p->c->h->failed; cni_formula_between(&p->f, ',')) {
     const cni_formula_constant k = cni_formula_read_constant(&p->f);
     const double v = k.k < 0 ? k.value : own ? cni_harg_float(p->c, k.k) : args[p->c->nargs - 1].u.fs[k.k];
-    const cni_hval number = cni_hlo_num(v);
-    put(p, k.type ? cni_hlo_splat(p->c->h, number, k.type, p->ndim, p->shape) : number);
+    cni_hval number = cni_hlo_num(v);
+    if (k.type) number = cni_hlo_splat(p->c->h, number, k.type, p->ndim, p->shape);
+    number.f = v;
+    put(p, number);
   }
 }
 
@@ -118,31 +120,6 @@ static cni_hval converted(program *p, cni_hval x, int type, int via)
   return cni_hlo_cast(h, x, type);
 }
 
-/* Euclid's steps, as many as the largest numbers need. */
-static void euclid(cni_hlo *h, cni_hval step, cni_hval *carried, void *payload)
-{
-  cni_hval rest = CNI_HLO_EXPR(h, "b == 0 ? b : a % b", carried[0].dtype, carried[0], carried[1]);
-  (void)step, (void)payload;
-  carried[0] = CNI_HLO_EXPR(h, "b == 0 ? a : b", carried[0].dtype, carried[0], carried[1]);
-  carried[1] = rest;
-}
-
-/* gcd and lcm */
-static cni_hval divisor(program *p, const char *name, int type, const cni_hval *x)
-{
-  cni_hlo *h = p->c->h;
-  cni_hval carried[2];
-  for (int k = 0; k < 2; k++) {
-    cni_hval v = x[k].number ? cni_hlo_splat(h, x[k], type, p->ndim, p->shape) : x[k];
-    carried[k] = cni_hlo_cast(h, CNI_HLO_EXPR(h, "a < 0 ? -a : a", type, v), CN_U64);
-  }
-  cni_hval a = cni_hlo_convert(h, carried[0], type), b = cni_hlo_convert(h, carried[1], type);
-  cni_hlo_loop(h, 93, 2, carried, euclid, NULL);
-  cni_hval g = cni_hlo_convert(h, carried[0], type);
-  if (*name == 'g') return g;
-  return CNI_HLO_EXPR(h, "y = a / max(c, 1) * b; c == 0 ? 0 : y < 0 ? -y : y", type, a, b, g);
-}
-
 static cni_hval arithmetic(program *p, const char *name, int type, int n, cni_hval *x)
 {
   cni_hlo *h = p->c->h;
@@ -153,11 +130,15 @@ static cni_hval arithmetic(program *p, const char *name, int type, int n, cni_hv
     if (name[1] == 'a') return type == CN_F64 ? x[0] : rounded(h, x[0], drop == 13 ? CN_F16 : CN_BF16);
     if (type == CN_F64) return cni_hlo_expr(h, "next_after(a, b)", type, 2, x);
   }
-  if (!strcmp(name, "gcd") || !strcmp(name, "lcm")) return divisor(p, name, type, x);
+  double sum = x[0].f + x[n - 1].f; /* of constants: what a polynomial's code is made of */
+  cni_hval y;
+  if (cni_hlo_steps(h, name, type, x, p->ndim, p->shape, &y)) return y;
   for (int k = 0; k < n; k++)
     if (numbers || !strcmp(name, "nextafter") || (x[k].number && n == 2 && !cni_hlo_is_float(type)))
       x[k] = cni_hlo_splat(h, x[k], type, p->ndim, p->shape);
-  return cni_hlo_primitive(h, name, type, n, x);
+  y = cni_hlo_primitive(h, name, type, n, x);
+  if (!strcmp(name, "add")) y.f = sum;
+  return y;
 }
 
 static void step(program *p)

@@ -36,6 +36,10 @@ cni_hval cni_hlo_set_at(cni_hlo *h, cni_hval x, int dim, cni_hval i, cni_hval ro
 /* Sorts along dim: values, then what goes with them; of numbers NaN comes last, or first if descending. Stable. */
 void cni_hlo_sort(cni_hlo *h, int n, cni_hval *x, int dim, bool descending);
 
+/* ---- primitives that take as many steps as their numbers ask for (steps.c) ---- */
+/* What primitive `name` of a program gives, in *out; false: it is none of these. Numbers get the shape. */
+bool cni_hlo_steps(cni_hlo *h, const char *name, int type, cni_hval *x, int ndim, const int64_t *shape, cni_hval *out);
+
 /* ---- several devices (mesh.c) ---- */
 /* What the node's op shard says, for a mesh: the text of its sharding. 0 or the error that was set. */
 enum { CNI_HLO_SHARDING = 256 };
