@@ -45,8 +45,8 @@ static void reflect(cni_hlo *h, cni_hval step, cni_hval *carried, void *payload)
   (void)payload;
   reflection f = reflection_of(h, x, row, at);
   carried[0] = reflected(h, &f, carried[0]);
-  cni_hval w = cni_hlo_reduce(h, "add", cni_hlo_binary(h, "multiply", q, across(h, f.v, &q)), 4); /* (b, m) */
-  carried[1] = CNI_HLO_EXPR(h, "a - b * c * d", CN_F64, q, each(h, f.tau, &q), down(h, w, &q), across(h, f.v, &q));
+  cni_hval v = across(h, f.v, &q), w = cni_hlo_reduce(h, "add", cni_hlo_binary(h, "multiply", q, v), 4); /* (b, m) */
+  carried[1] = CNI_HLO_EXPR(h, "a - b * c * d", CN_F64, q, each(h, f.tau, &q), down(h, w, &q), v);
 }
 
 typedef struct factors {
@@ -76,7 +76,8 @@ static void qr(cni_hcall *c)
 /* carried: A (b, m, n), which becomes R with the reflections below it, and their factors (b, k). */
 static void reflect_in_place(cni_hlo *h, cni_hval step, cni_hval *carried, void *payload)
 {
-  cni_hval a = carried[0], x = cni_hlo_at(h, a, 2, step), col = cols_of(h, &a), at = cni_hlo_expand(h, step, 2, x.shape);
+  cni_hval a = carried[0], x = cni_hlo_at(h, a, 2, step), col = cols_of(h, &a);
+  cni_hval at = cni_hlo_expand(h, step, 2, x.shape);
   cni_hval here = cni_hlo_expand(h, step, 3, a.shape), row = cni_hlo_iota(h, CN_I32, 2, x.shape, 1);
   (void)payload;
   reflection f = reflection_of(h, x, row, at);
