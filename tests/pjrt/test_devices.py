@@ -23,6 +23,9 @@ CASES = [
     ({"PJRT_TEST_CLIENT": "No jellyfish device found."},
      ["libfake_pjrt.so: no device can be opened: No jellyfish device found. (code 9)"]),
     ({"CAIRN_PJRT_OPTIONS": "bogus=1"}, ["Unexpected option name passed to PJRT_Client_Create (code 3)"]),
+    ({"CAIRN_PJRT_OPTIONS": "preallocate"}, ["is name=value, not preallocate"]),
+    ({"CAIRN_PJRT_OPTIONS": ",".join("o%d=1" % i for i in range(17))}, ["more than 16 options, at o16"]),
+    ({"CAIRN_PJRT_PARTITIONER": "alpa"}, ["CAIRN_PJRT_PARTITIONER is gspmd or shardy, not alpa"]),
     ({"CAIRN_PJRT_OPTIONS": "memory_fraction=1"}, ["Unexpected option"]),  # an int, where a float is wanted
     ({"CAIRN_PJRT_OPTIONS": "memory_fraction=0.5,preallocate=false,devices=2,allocator=bfc"}, ["a device for tests"]),
 ]

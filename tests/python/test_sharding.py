@@ -5,6 +5,7 @@ gives."""
 import importlib.util
 import os
 import re
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -110,6 +111,20 @@ class TextTest(unittest.TestCase):
         text = cairn.stablehlo.export(lambda x: cairn.shard(x + 1, "*, b"), cairn.zeros(4, 4), mesh=mesh)
         self.assertIn('-> (tensor<4x4xf32> {mhlo.sharding = "{devices=[1,2]<=[2]}"})', text)
         self.assertIn('call_target_name = "Sharding"', text)
+
+    def test_in_the_words_of_shardy(self):
+        mesh = cairn.Mesh({"data": 4, "model": 2})
+        text = cairn.stablehlo.export(lambda x, y: (cairn.shard(x + y, "*, data+model"), y.sum()), cairn.zeros(8, 8),
+                                      cairn.zeros(8, 8), mesh=mesh, partitioner="shardy",
+                                      shardings={"args": [("model", "data"), None]})
+        self.assertIn('sdy.mesh @mesh = <["data"=4, "model"=2]>', text)
+        self.assertEqual(re.findall(r"sdy.sharding = #sdy.sharding(<.*?>)[,}]", text),
+                         ['<@mesh, [{"model"}, {"data"}]>', "<@mesh, [{}, {}]>", '<@mesh, [{}, {"data", "model"}]>',
+                          "<@mesh, []>"])
+        self.assertRegex(text, r'sdy.sharding_constraint %\d+ <@mesh, \[\{\}, \{"data", "model"\}\]>')
+        self.assertNotIn("mhlo.sharding", text)
+        with self.assertRaisesRegex(ValueError, "must be 'gspmd' or 'shardy', not 'alpa'"):
+            cairn.stablehlo.export(lambda x: x, cairn.zeros(4), mesh=mesh, partitioner="alpa")
 
     def test_what_does_not_fit_is_an_error(self):
         mesh = cairn.Mesh({"data": 4, "model": 2})
@@ -258,6 +273,14 @@ class StepsTest(unittest.TestCase):
                         splits={"0.weight": ("model",), "3.weight": (None, "model")})
         self.assertEqual([sharding.of(p) for p in net.parameters()],
                          [("model", None), (None,), (None, "model"), (None,)])
+
+    def test_shardy_gives_the_same(self):
+        names = ["test_mlp_with_split_weights", "test_gpt_with_split_weights", "test_results_that_stay_split"]
+        env = dict(os.environ, CAIRN_PJRT_PARTITIONER="shardy", PYTHONPATH=os.pathsep.join(sys.path))
+        run = subprocess.run([sys.executable, os.path.abspath(__file__), *("StepsTest." + name for name in names)],
+                             env=env, stderr=subprocess.PIPE, text=True, check=False)
+        self.assertIn("Ran 3 tests", run.stderr)
+        self.assertEqual(run.returncode, 0, run.stderr)
 
     def test_mlp_eager(self):
         self.same(self.mlp, self.rows, mesh=cairn.Mesh({"data": 2, "model": 2}), splits={"0.*": ("model",)},

@@ -196,7 +196,7 @@ class StepsTest(unittest.TestCase):
         step = step_of(net, optimiser)
         step(x, target)  # what an optimiser keeps is there from now on
         graph = traced(step, (x, target), {}, [])._graph
-        text = graph.stablehlo(False, True, None, [])
+        text = graph.stablehlo(False, True, None, [], False)
         self.assertEqual(cases.Runner().parse(text), "")
         types = arguments(text)
         states = list(graph.states().values())

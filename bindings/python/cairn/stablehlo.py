@@ -40,7 +40,7 @@ def _shardings(graph: _C.GraphBase, given: Mapping[Any, Any], constants: bool) -
 
 
 def export(fn: Any, *args: Any, parameters: str = "arguments", donate: bool = False, mesh: Mesh | None = None,
-           shardings: Mapping[Any, Any] | None = None, **kwargs: Any) -> str:
+           shardings: Mapping[Any, Any] | None = None, partitioner: str = "gspmd", **kwargs: Any) -> str:
     """The text of `func.func public @main`. parameters: "arguments", or "constants" for a program by itself. donate:
     arguments that a call writes may give their memory to the results that they become.
 
@@ -48,11 +48,14 @@ def export(fn: Any, *args: Any, parameters: str = "arguments", donate: bool = Fa
     replica, use_spmd_partitioning. shardings: how arguments lie there: "args" has a list with an entry for each tensor
     among the arguments; other keys are patterns for the names of a module's states ("*.weight"), or the tensors that a
     function reads from outside. An entry is as in Mesh.shard, or None. What is not named lies whole on each device. New
-    values lie as the old ones; other results are whole, unless cairn.shard made them."""
+    values lie as the old ones; other results are whole, unless cairn.shard made them. partitioner: "gspmd", which the
+    plugins of today take, or "shardy", its successor (use_shardy_partitioner)."""
     if parameters not in ("arguments", "constants"):
         raise ValueError("stablehlo.export: parameters must be 'arguments' or 'constants', not %r" % (parameters,))
     if not callable(fn):
         raise TypeError("stablehlo.export: expected a function or a module, not %s" % type(fn).__name__)
+    if partitioner not in ("gspmd", "shardy"):
+        raise ValueError("stablehlo.export: partitioner must be 'gspmd' or 'shardy', not %r" % (partitioner,))
     if shardings and mesh is None:
         raise ValueError("stablehlo.export: shardings need a mesh")
     call = fn
@@ -67,7 +70,8 @@ def export(fn: Any, *args: Any, parameters: str = "arguments", donate: bool = Fa
     if isinstance(fn, nn.Module):
         graph.name_states(fn)
     axes = None if mesh is None else list(mesh.axes.items())
-    return graph.stablehlo(constants, donate, axes, _shardings(graph, shardings or {}, constants))
+    given = _shardings(graph, shardings or {}, constants)
+    return graph.stablehlo(constants, donate, axes, given, partitioner == "shardy")
 
 
 def refused() -> dict[str, str]:

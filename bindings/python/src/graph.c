@@ -187,9 +187,11 @@ static PyObject *text(PyObject *self, PyObject *Py_UNUSED(none))
 
 /* How arguments or results lie on a mesh: texts of one part for each dim, or None for whole, become those of the
  * partitioner. at: gives type and shape of each. Owned: PyMem_Free. NULL with the exception set. */
-enum { SHARDING = 256 };
-static const char **read_shardings(PyObject *list, const cn_mesh *mesh, const cn_graph *g, size_t nstates, size_t n)
+enum { SHARDING = 512 };
+static const char **read_shardings(PyObject *list, const cn_stablehlo_opts *opts, const cn_graph *g, size_t nstates)
 {
+  const cn_mesh *mesh = opts->mesh;
+  size_t n = opts->nshardings;
   const char **texts = PyMem_Calloc(n + 1, sizeof *texts + SHARDING);
   char *room = (char *)(texts + n + 1);
   if (!texts) return (const char **)(void *)PyErr_NoMemory();
@@ -205,7 +207,7 @@ static const char **read_shardings(PyObject *list, const cn_mesh *mesh, const cn
     PyObject *bytes = PyUnicode_AsUTF8String(one);
     good = bytes && !cn_graph_value_at(&v, g, value) &&
            !cn_partition_read(&p, mesh, PyBytes_AsString(bytes), v.ndim, v.shape);
-    if (good) texts[i] = cn_stablehlo_sharding(room, SHARDING, mesh, &p, v.ndim);
+    if (good) texts[i] = (opts->shardy ? cn_stablehlo_shardy : cn_stablehlo_sharding)(room, SHARDING, mesh, &p, v.ndim);
     else if (bytes) cnpy_raise();
     Py_XDECREF(bytes);
   }
@@ -213,22 +215,24 @@ static const char **read_shardings(PyObject *list, const cn_mesh *mesh, const cn
   return good ? texts : NULL;
 }
 
-/* stablehlo(constants, donate, axes, shardings): axes None is one device. Results that are the new value of an argument
- * lie as that does. */
+/* stablehlo(constants, donate, axes, shardings, shardy): axes None is one device. Results that are the new value of an
+ * argument lie as that does. */
 static PyObject *stablehlo(PyObject *self, PyObject *args)
 {
-  int constants, donate;
+  int constants, donate, shardy;
   PyObject *axes, *list;
   cn_mesh mesh;
   const cn_graph *g = cnpy_held(self);
-  if (!PyArg_ParseTuple(args, "ppOO!:stablehlo", &constants, &donate, &axes, &PyList_Type, &list)) return NULL;
-  cn_stablehlo_opts opts = {.size = sizeof opts, .constants = constants != 0, .donate = donate != 0};
+  if (!PyArg_ParseTuple(args, "ppOO!p:stablehlo", &constants, &donate, &axes, &PyList_Type, &list, &shardy))
+    return NULL;
+  cn_stablehlo_opts opts = {
+      .size = sizeof opts, .constants = constants != 0, .donate = donate != 0, .shardy = shardy != 0};
   size_t nstates = constants ? 0 : cn_graph_states(g);
   if (axes != Py_None) {
     opts.nshardings = nstates + cn_graph_inputs(g);
     if (cnpy_to_mesh(axes, &mesh)) return NULL;
-    if (!(opts.shardings = read_shardings(list, &mesh, g, nstates, opts.nshardings))) return NULL;
     opts.mesh = &mesh;
+    if (!(opts.shardings = read_shardings(list, &opts, g, nstates))) return NULL;
   }
   char *s = cn_stablehlo_text_with(g, &opts);
   PyObject *made = s ? PyUnicode_FromString(s) : cnpy_raise();
@@ -336,7 +340,8 @@ static PyMethodDef methods[] = {
   {"run", run, METH_O, "run(tensors) -> tensors"},
   {"call", call, METH_VARARGS, "call(tensors, states) -> tensors: with gradients and other modes."},
   {"text", text, METH_NOARGS, "The graph as text."},
-  {"stablehlo", stablehlo, METH_VARARGS, "stablehlo(constants, donate, axes, shardings): it as StableHLO text."},
+  {"stablehlo", stablehlo, METH_VARARGS,
+   "stablehlo(constants, donate, axes, shardings, shardy): it as StableHLO text."},
   {"onnx", cnpy_graph_onnx, METH_VARARGS, "onnx(path, opset, inputs, outputs, external, no_weights, weights_as_inputs, "
                                           "writes, folding, doc): it as an ONNX model; bytes where path is None."},
   {"save", save, METH_O, "Writes it and its states as a file."},

@@ -102,9 +102,10 @@ typedef struct cn_graph_maker {
   char *(*stablehlo)(const cn_graph *graph, const cn_stablehlo_opts *opts);
   void (*string_free)(char *text);
   const char *(*stablehlo_problem)(const cn_op *op);
-  /* cn_partition_read of mesh.h, and cn_stablehlo_sharding. */
+  /* cn_partition_read of mesh.h; cn_stablehlo_sharding and cn_stablehlo_shardy. */
   int (*partition_read)(cn_partition *p, const cn_mesh *mesh, const char *text, int ndim, const int64_t *shape);
   const char *(*sharding)(char *text, size_t size, const cn_mesh *mesh, const cn_partition *p, int ndim);
+  const char *(*shardy)(char *text, size_t size, const cn_mesh *mesh, const cn_partition *p, int ndim);
 } cn_graph_maker;
 
 typedef struct cn_host {

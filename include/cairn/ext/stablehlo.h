@@ -47,13 +47,18 @@ typedef struct cn_stablehlo_opts {
   size_t nshardings;
   const char *const *result_shardings;
   size_t nresult_shardings;
+  /* The words of Shardy, which succeeds XLA's own partitioner (use_shardy_partitioner): @mesh with the names of its
+   * axes, and attributes sdy.sharding. Texts of shardings are then cn_stablehlo_shardy's. */
+  bool shardy;
 } cn_stablehlo_opts;
 
 /* Owned: cn_string_free. NULL with the error set: it names the op that has no form there, and says why. */
 CN_API CN_MUST_USE char *cn_stablehlo_text_with(const cn_graph *graph, const cn_stablehlo_opts *opts);
 /* How XLA's partitioner is told of a split, "{devices=[2,1]<=[2]}": the value of the attribute mhlo.sharding, of `size`
- * bytes at most; 256 are enough. Returns text. */
+ * bytes at most; 512 are enough. Returns text. */
 CN_API const char *cn_stablehlo_sharding(char *text, size_t size, const cn_mesh *mesh, const cn_partition *p, int ndim);
+/* The same for Shardy, "<@mesh, [{"data"}, {}]>": what stands behind #sdy.sharding. */
+CN_API const char *cn_stablehlo_shardy(char *text, size_t size, const cn_mesh *mesh, const cn_partition *p, int ndim);
 /* Why an op cannot be part of such a text whatever it is called with: a sentence that stays. NULL: it can. Of branches
  * and loops, which are no ops, op is NULL: they can. */
 CN_API const char *cn_stablehlo_problem(const cn_op *op);

@@ -163,6 +163,7 @@ static const cn_graph_maker maker = {
   .stablehlo_problem = cn_stablehlo_problem,
   .partition_read = cn_partition_read,
   .sharding = cn_stablehlo_sharding,
+  .shardy = cn_stablehlo_shardy,
 };
 
 const cn_host cni_host = {

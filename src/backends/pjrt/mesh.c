@@ -87,6 +87,13 @@ void cni_pjrt_mesh_exit(void)
   nmeshes = 0;
 }
 
+/* ---- in words ---- */
+
+const char *cni_pjrt_sharding(char *text, const cn_mesh *mesh, const cn_partition *p, int ndim)
+{
+  return (cni_pjrt_shardy() ? host->make->shardy : host->make->sharding)(text, PJRT_SHARDING, mesh, p, ndim);
+}
+
 /* ---- parts of arrays ---- */
 
 bool cni_pjrt_is_split(const cn_partition *p)

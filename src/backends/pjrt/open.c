@@ -169,13 +169,19 @@ static bool failed(pjrt_error *error, const char *doing)
 
 enum { MOST_OPTIONS = 16 };
 
-/* "memory_fraction=0.5,preallocate=false": each by what its value looks like. text is cut into pieces. */
-static size_t read_options(pjrt_named *options, char *text)
+/* "memory_fraction=0.5,preallocate=false": each by what its value looks like. text is cut into pieces. false: it cannot
+ * be read, and the reason is set. */
+static bool read_options(pjrt_named *options, size_t *count, char *text)
 {
   size_t n = 0;
-  for (char *next = NULL, *s = strtok_r(text, ",", &next); s && n < MOST_OPTIONS; s = strtok_r(NULL, ",", &next)) {
+  for (char *next = NULL, *s = strtok_r(text, ",", &next); s; s = strtok_r(NULL, ",", &next)) {
     char *value = strchr(s, '='), *end = NULL;
-    if (!value) continue;
+    if (!value || n == MOST_OPTIONS) {
+      snprintf(why, sizeof why, value ? "CAIRN_PJRT_OPTIONS: more than %d options, at %.200s"
+                                      : "CAIRN_PJRT_OPTIONS: each of %d options at most is name=value, not %.200s",
+               MOST_OPTIONS, s);
+      return false;
+    }
     *value++ = 0;
     pjrt_named *o = &options[n++];
     *o = (pjrt_named){.size = sizeof *o, .name = s, .name_size = strlen(s), .type = PJRT_STRING, .value_size = 1};
@@ -188,7 +194,20 @@ static size_t read_options(pjrt_named *options, char *text)
     else if (*value && !*end) o->type = PJRT_FLOAT, o->u.f = (float)number;
     else o->u.s = value, o->value_size = strlen(value);
   }
-  return n;
+  *count = n;
+  return true;
+}
+
+static bool shardy;
+bool cni_pjrt_shardy(void) { return shardy; }
+
+static bool read_partitioner(void)
+{
+  const char *asked = cni_pjrt_host->env("CAIRN_PJRT_PARTITIONER");
+  shardy = asked && !strcmp(asked, "shardy");
+  if (!asked || shardy || !strcmp(asked, "gspmd")) return true;
+  snprintf(why, sizeof why, "CAIRN_PJRT_PARTITIONER is gspmd or shardy, not %.200s", asked);
+  return false;
 }
 
 static bool make_client(void)
@@ -197,10 +216,10 @@ static bool make_client(void)
   char text[TEXT_ROOM];
   const char *asked = cni_pjrt_host->env("CAIRN_PJRT_OPTIONS");
   snprintf(text, sizeof text, "%s", asked ? asked : "");
+  pjrt_client_create args = {.size = sizeof args, .options = options};
+  if (!read_partitioner() || !read_options(options, &args.noptions, text)) return false;
   pjrt_plugin_initialize begin = {.size = sizeof begin};
   if (failed(cni_pjrt->plugin_initialize(&begin), "it cannot be started")) return false;
-  pjrt_client_create args = {.size = sizeof args, .options = options};
-  args.noptions = read_options(options, text);
   if (failed(cni_pjrt->client_create(&args), "no device can be opened")) return false;
   cni_pjrt_client = args.client;
   return true;

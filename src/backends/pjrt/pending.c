@@ -340,19 +340,19 @@ static int fill_graph(cn_graph *g, const plan *k, int *ids)
   return status < 0 ? status : CN_OK;
 }
 
-enum { SHARDING = 256 };
+enum { SHARDING = PJRT_SHARDING };
 
 /* How values lie on a mesh, as texts in `room`, which has place for n. */
 static void put_shardings(const char **texts, char *room, const cn_mesh *mesh, pjrt_value *const *v, size_t n)
 {
   for (size_t i = 0; i < n; i++)
-    texts[i] = host->make->sharding(room + i * SHARDING, SHARDING, mesh, &v[i]->split, v[i]->ndim);
+    texts[i] = cni_pjrt_sharding(room + i * SHARDING, mesh, &v[i]->split, v[i]->ndim);
 }
 
 /* The text of a graph, told how arguments and results lie where there is a mesh. */
 static char *text_of(const cn_graph *g, const plan *k)
 {
-  cn_stablehlo_opts opts = {.size = sizeof opts, .mesh = cni_pjrt_mesh(k->index)};
+  cn_stablehlo_opts opts = {.size = sizeof opts, .mesh = cni_pjrt_mesh(k->index), .shardy = cni_pjrt_shardy()};
   size_t n = k->nin + k->nout, bytes = n * (SHARDING + sizeof(char *)) + 1;
   if (!opts.mesh) return host->make->stablehlo(g, &opts);
   const char **texts = host->memory(bytes);

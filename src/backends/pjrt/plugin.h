@@ -55,6 +55,11 @@ typedef struct pjrt_box {
 } pjrt_box;
 void cni_pjrt_box(pjrt_box *box, int index, int k, const cn_partition *p, int ndim, const int64_t *shape);
 bool cni_pjrt_is_split(const cn_partition *p);
+/* Whether programs for meshes are split by Shardy (CAIRN_PJRT_PARTITIONER), and how a split is called there or by XLA's
+ * own partitioner; text has PJRT_SHARDING bytes. */
+enum { PJRT_SHARDING = 512 };
+bool cni_pjrt_shardy(void);
+const char *cni_pjrt_sharding(char *text, const cn_mesh *mesh, const cn_partition *p, int ndim);
 /* The whole's box to `part`, or back. */
 void cni_pjrt_box_copy(char *whole, char *part, bool out, const pjrt_box *box, int ndim, const int64_t *shape,
                        size_t elem);

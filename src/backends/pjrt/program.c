@@ -129,7 +129,7 @@ static void put_varint(pjrt_text *t, size_t n)
 
 static void put_field(pjrt_text *t, int field, size_t n)
 {
-  put_byte(t, field << 3);
+  put_varint(t, (size_t)field << 3);
   put_varint(t, n);
 }
 
@@ -158,7 +158,8 @@ static void put_assignment(pjrt_text *t, int index)
 }
 
 /* CompileOptionsProto { executable_build_options { num_replicas: 1 num_partitions: n use_spmd_partitioning: true
- * device_assignment { ... } } }: the last two for a mesh, the last one also for another device than the first. */
+ * device_assignment { ... } use_shardy_partitioner: true } }: the last three for a mesh, the last one where Shardy is
+ * asked for, the one before also for another device than the first. */
 static void compile_options(pjrt_text *out, int index)
 {
   pjrt_text build = {0}, assignment = {0};
@@ -168,6 +169,7 @@ static void compile_options(pjrt_text *out, int index)
   if (cni_pjrt_mesh(index)) put_field(&build, 6, 1);
   if (index) put_assignment(&assignment, index);
   if (index) put_message(&build, 9, &assignment);
+  if (cni_pjrt_mesh(index) && cni_pjrt_shardy()) put_field(&build, 19, 1);
   put_message(out, 3, &build);
 }
 

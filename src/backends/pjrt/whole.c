@@ -69,7 +69,7 @@ static int check_types(const whole *w, const cn_whole_graph *g)
 
 /* ---- meshes ---- */
 
-enum { MARK = 32, SHARDING = 256 };
+enum { MARK = 32 };
 
 /* The argument that a wanted value is the new value of; -1: none. */
 static int source_of(const whole *w, size_t wanted)
@@ -97,7 +97,7 @@ static char *marked_text(whole *w, int index, const cn_whole_graph *g, cn_stable
   const char **texts = host->memory(bytes);
   char *room = (char *)(texts + n);
   int status = texts && (w->splits = host->memory(split_bytes(w))) ? CN_OK : CN_ERR_MEMORY;
-  opts->mesh = cni_pjrt_mesh(index);
+  opts->mesh = cni_pjrt_mesh(index), opts->shardy = cni_pjrt_shardy();
   for (size_t i = 0; i < n && !status; i++) {
     snprintf(room + i * MARK, MARK, "{#%zu}", i);
     texts[i] = room + i * MARK;
@@ -114,7 +114,7 @@ static char *marked_text(whole *w, int index, const cn_whole_graph *g, cn_stable
 /* The text with the arguments' splits in place of the marks. */
 static void fill_marks(pjrt_text *to, const whole *w, int index)
 {
-  char sharding[SHARDING];
+  char sharding[PJRT_SHARDING];
   const cn_mesh *mesh = cni_pjrt_mesh(index);
   const char *from = w->text.s, *mark;
   while ((mark = strstr(from, "{#"))) {
@@ -122,7 +122,7 @@ static void fill_marks(pjrt_text *to, const whole *w, int index)
     cni_pjrt_put(to, from, (size_t)(mark - from));
     for (from = mark + 2; *from != '}'; from++) i = i * 10 + (size_t)(*from - '0');
     from++;
-    host->make->sharding(sharding, sizeof sharding, mesh, &w->splits[i], w->args[i].ndim);
+    cni_pjrt_sharding(sharding, mesh, &w->splits[i], w->args[i].ndim);
     cni_pjrt_put(to, sharding, strlen(sharding));
   }
   cni_pjrt_put(to, from, strlen(from));

@@ -27,6 +27,7 @@ typedef struct cni_hlo {
   cni_hval key, offset; /* of random numbers */
   int depth;            /* of decompositions and regions */
   const cn_mesh *mesh;  /* NULL: one device */
+  bool shardy;          /* how tensors lie there is said in Shardy's words */
 } cni_hlo;
 
 static inline bool cni_hlo_there(const cni_hval *v) { return v->id >= 0 || v->number; }

@@ -1,8 +1,10 @@
-/* mesh.c: the row of shard, and splits in the words of XLA's partitioner (mhlo.sharding). See row.h and cairn/mesh.h.
+/* mesh.c: the row of shard, and splits in the words of XLA's partitioner (mhlo.sharding) and of its successor, Shardy
+ * (sdy.sharding). See row.h and cairn/mesh.h.
  *
- * A sharding is a list of devices as an array: first a dim for each dim of the tensor, as many as the dim has parts,
- * then one for what is the same everywhere. The list is that of the mesh with its axes in another order, which has a
- * short form: [shape]<=[sizes of axes]T(order of axes). Invariant: no mention of a mesh where there is none. */
+ * Shardy knows the mesh and names the axes of each dim. To the older one a sharding is a list of devices as an array:
+ * first a dim for each dim of the tensor, as many as the dim has parts, then one for what is the same everywhere. The
+ * list is that of the mesh with its axes in another order, which has a short form: [shape]<=[sizes of axes]T(order of
+ * axes). Invariant: no mention of a mesh where there is none. */
 #include <cairn/ext/stablehlo.h>
 #include <cairn/mesh.h>
 #include <stdio.h>
@@ -74,11 +76,28 @@ const char *cn_stablehlo_sharding(char *text, size_t size, const cn_mesh *mesh, 
   return text;
 }
 
-int cni_hlo_shard_text(char *text, const cn_mesh *mesh, const char *partition, int ndim, const int64_t *shape)
+const char *cn_stablehlo_shardy(char *text, size_t size, const cn_mesh *mesh, const cn_partition *p, int ndim)
+{
+  size_t at = (size_t)snprintf(text, size, "<@mesh, [");
+  for (int d = 0; d < ndim && at < size; d++) {
+    bool first = true;
+    at += (size_t)snprintf(text + at, size - at, d ? ", {" : "{");
+    for (int k = 0; k < mesh->naxes && at < size; k++) {
+      if (p->dim[k] != d) continue;
+      at += (size_t)snprintf(text + at, size - at, "%s\"%s\"", first ? "" : ", ", mesh->axes[k].name);
+      first = false;
+    }
+    if (at < size) at += (size_t)snprintf(text + at, size - at, "}");
+  }
+  if (at < size) snprintf(text + at, size - at, "]>");
+  return text;
+}
+
+int cni_hlo_shard_text(char *text, const cni_hlo *h, const char *partition, int ndim, const int64_t *shape)
 {
   cn_partition p;
-  int status = cn_partition_read(&p, mesh, partition, ndim, shape);
-  if (!status) cn_stablehlo_sharding(text, CNI_HLO_SHARDING, mesh, &p, ndim);
+  int status = cn_partition_read(&p, h->mesh, partition, ndim, shape);
+  if (!status) (h->shardy ? cn_stablehlo_shardy : cn_stablehlo_sharding)(text, CNI_HLO_SHARDING, h->mesh, &p, ndim);
   return status;
 }
 
@@ -90,8 +109,16 @@ static void shard(cni_hcall *c)
   if (x.number) x = cni_hlo_splat(c->h, x, c->out[0].dtype, 0, NULL);
   c->out[0] = x;
   if (!c->h->mesh) return;
-  if (cni_hlo_shard_text(text, c->h->mesh, c->args[1].u.s, x.ndim, x.shape)) {
+  if (cni_hlo_shard_text(text, c->h, c->args[1].u.s, x.ndim, x.shape)) {
     c->h->failed = true;
+    return;
+  }
+  if (c->h->shardy) {
+    c->out[0] = cni_hlo_begin(c->h, x.dtype, x.ndim, x.shape);
+    if (c->h->failed) return;
+    cn_text_putf(&c->h->t, "sdy.sharding_constraint %%%d %s : ", x.id, text);
+    cni_hlo_put_type_of(c->h, &x);
+    cn_text_put(&c->h->t, "\n");
     return;
   }
   snprintf(attrs, sizeof attrs, "call_target_name = \"Sharding\", mhlo.sharding = \"%s\"", text);

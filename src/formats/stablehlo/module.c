@@ -364,12 +364,24 @@ static int alias_of(function *f, int final)
   return -1;
 }
 
-/* Attributes of an argument or a result: which result takes its memory (-1: none), and how it lies on a mesh. */
-static void put_attributes(cni_hlo *h, int alias, const char *sharding)
+/* How a value of ndim dims lies on the mesh; sharding NULL: whole. */
+static void put_sharding(cni_hlo *h, const char *sharding, int ndim)
 {
-  if (alias < 0 && !sharding) return;
+  char room[CNI_HLO_SHARDING];
+  cn_partition whole;
+  memset(&whole, -1, sizeof whole);
+  if (!sharding && h->shardy) sharding = cn_stablehlo_shardy(room, sizeof room, h->mesh, &whole, ndim);
+  else if (!sharding) sharding = cn_stablehlo_sharding(room, sizeof room, h->mesh, &whole, ndim);
+  cn_text_putf(&h->t, h->shardy ? "sdy.sharding = #sdy.sharding%s" : "mhlo.sharding = \"%s\"", sharding);
+}
+
+/* Attributes of an argument or a result: which result takes its memory (-1: none), and how it lies on a mesh. */
+static void put_attributes(cni_hlo *h, int alias, const char *sharding, int ndim)
+{
+  if (alias < 0 && !h->mesh) return;
   cn_text_put(&h->t, " {");
-  if (sharding) cn_text_putf(&h->t, "mhlo.sharding = \"%s\"%s", sharding, alias >= 0 ? ", " : "");
+  if (h->mesh) put_sharding(h, sharding, ndim);
+  if (h->mesh && alias >= 0) cn_text_put(&h->t, ", ");
   if (alias >= 0) cn_text_putf(&h->t, "tf.aliasing_output = %d : i32", alias);
   cn_text_put(&h->t, "}");
 }
@@ -386,11 +398,10 @@ static int source_of(const function *f, int value)
   return -1;
 }
 
-static const char *sharding_at(const function *f, const char *const *texts, size_t n, size_t i)
+/* What the caller says of an argument; NULL: nothing. */
+static const char *sharding_at(const function *f, size_t i)
 {
-  static const char whole[] = "{replicated}";
-  if (!f->opts->mesh) return NULL;
-  return i < n && texts[i] ? texts[i] : whole;
+  return f->opts->mesh && i < f->opts->nshardings ? f->opts->shardings[i] : NULL;
 }
 
 static cni_hval put_argument(function *f, const cni_hval *type, int final)
@@ -400,7 +411,7 @@ static cni_hval put_argument(function *f, const cni_hval *type, int final)
   size_t i = (size_t)f->narguments++;
   cn_text_putf(&h->t, "%s%%%d: ", i ? ", " : "", v.id);
   cni_hlo_put_type_of(h, &v);
-  put_attributes(h, alias_of(f, final), sharding_at(f, f->opts->shardings, f->opts->nshardings, i));
+  put_attributes(h, alias_of(f, final), sharding_at(f, i), v.ndim);
   return v;
 }
 
@@ -434,7 +445,7 @@ static const char *sharding_said(function *f, const cn_value_info *v, char *room
   cn_graph_node n = {sizeof n};
   if (!f->opts->mesh || v->kind != CN_VALUE_RESULT || cn_graph_node_at(&n, f->w.g, v->node)) return NULL;
   if (n.nsubs || strcmp(n.name, "shard") != 0) return NULL;
-  if (cni_hlo_shard_text(room, f->opts->mesh, n.args[1].u.s, v->ndim, v->shape)) f->w.h->failed = true;
+  if (cni_hlo_shard_text(room, f->w.h, n.args[1].u.s, v->ndim, v->shape)) f->w.h->failed = true;
   return room;
 }
 
@@ -444,9 +455,7 @@ static const char *result_sharding(function *f, size_t i, const cn_value_info *v
   const cn_stablehlo_opts *o = f->opts;
   int source = o->mesh ? source_of(f, f->results.value[i]) : -1;
   if (i < o->nresult_shardings && o->result_shardings[i]) return o->result_shardings[i];
-  if (source >= 0) return sharding_at(f, o->shardings, o->nshardings, (size_t)source);
-  const char *said = sharding_said(f, v, room);
-  return said ? said : sharding_at(f, NULL, 0, i);
+  return source >= 0 ? sharding_at(f, (size_t)source) : sharding_said(f, v, room);
 }
 
 /* attributes: of @main's head; the return has types alone. */
@@ -461,7 +470,7 @@ static void put_result_types(function *f, const char *before, const char *after,
     cni_hval type = type_of(&v);
     if (i) cn_text_put(&h->t, ", ");
     cni_hlo_put_type_of(h, &type);
-    if (attributes) put_attributes(h, -1, result_sharding(f, i, &v, room));
+    if (attributes) put_attributes(h, -1, result_sharding(f, i, &v, room), v.ndim);
   }
   cn_text_put(&h->t, after);
 }
@@ -482,11 +491,21 @@ static void put_return(function *f)
   cn_text_free(&ids);
 }
 
+static void put_mesh(cni_hlo *h)
+{
+  cn_text_put(&h->t, "  sdy.mesh @mesh = <[");
+  for (int k = 0; k < h->mesh->naxes; k++)
+    cn_text_putf(&h->t, "%s\"%s\"=%lld", k ? ", " : "", h->mesh->axes[k].name, (long long)h->mesh->axes[k].size);
+  cn_text_put(&h->t, "]>\n");
+}
+
 static void put_function(function *f)
 {
   cni_hlo *h = f->w.h;
   for (size_t i = 0; i < f->results.n; i++) f->w.read[f->results.value[i]] = true;
-  cn_text_put(&h->t, "module {\n  func.func public @main(");
+  cn_text_put(&h->t, "module {\n");
+  if (h->mesh && h->shardy) put_mesh(h);
+  cn_text_put(&h->t, "  func.func public @main(");
   put_arguments(f);
   put_result_types(f, ") -> (", ") {\n", true);
   write_nodes(&f->w);
@@ -498,7 +517,8 @@ static void put_function(function *f)
 char *cn_stablehlo_text_with(const cn_graph *graph, const cn_stablehlo_opts *opts)
 {
   static const cn_stablehlo_opts none = {.size = sizeof none};
-  cni_hlo h = {.key = {.id = -1}, .offset = {.id = -1}, .mesh = opts ? opts->mesh : NULL};
+  cni_hlo h = {.key = {.id = -1}, .offset = {.id = -1}, .mesh = opts ? opts->mesh : NULL,
+               .shardy = opts && opts->shardy};
   function f = {.opts = opts ? opts : &none};
   if (cn_err()) return NULL;
   if (!graph) {

@@ -41,9 +41,9 @@ void cni_hlo_sort(cni_hlo *h, int n, cni_hval *x, int dim, bool descending);
 bool cni_hlo_steps(cni_hlo *h, const char *name, int type, cni_hval *x, int ndim, const int64_t *shape, cni_hval *out);
 
 /* ---- several devices (mesh.c) ---- */
-/* What the node's op shard says, for a mesh: the text of its sharding. 0 or the error that was set. */
-enum { CNI_HLO_SHARDING = 256 };
-int cni_hlo_shard_text(char *text, const cn_mesh *mesh, const char *partition, int ndim, const int64_t *shape);
+/* What the node's op shard says, for h's mesh: the text of its sharding. 0 or the error that was set. */
+enum { CNI_HLO_SHARDING = 512 };
+int cni_hlo_shard_text(char *text, const cni_hlo *h, const char *partition, int ndim, const int64_t *shape);
 
 /* A formula's prefix along dim by doubling steps: op is a text over a (before) and b (at). */
 cni_hval cni_hlo_scan(cni_hlo *h, const char *op, cni_hval neutral, cni_hval x, int dim);

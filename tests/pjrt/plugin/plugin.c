@@ -280,7 +280,8 @@ static bool read_text(pjrt_loaded *p)
   const char *body = main ? strstr(main, "{\n") : NULL;
   if (!main || !body) return false;
   if (!arrow || arrow > body) arrow = body;
-  return read_types(p->in, &p->nin, p->alias, main, arrow) && read_types(p->out, &p->nout, NULL, arrow, body);
+  return read_types(p->in, &p->nin, p->alias, p->text, main, arrow) &&
+         read_types(p->out, &p->nout, NULL, p->text, arrow, body);
 }
 
 /* ---- the server ---- */
@@ -427,6 +428,9 @@ static pjrt_error *compile(pjrt_client_compile *args)
   if (strncmp(args->program->format, "mlir", args->program->format_size)) return error(PJRT_INVALID, "unknown format");
   if (fails("compile")) return error(2, "-:2:7: error: custom op 'stablehlo.frobnicate' is unknown");
   dump(args->program);
+  const char *mesh = strstr(args->program->code, "sdy.mesh");
+  if ((mesh && mesh < args->program->code + args->program->code_size) != (o.shardy != 0))
+    return error(PJRT_INVALID, "the text and the options name two partitioners");
   pjrt_error *failed = make_program(&args->loaded, args->program->code, args->program->code_size, o.ids,
                                     (int)o.partitions);
   counts.compiled += !failed;

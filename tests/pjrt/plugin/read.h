@@ -55,11 +55,29 @@ static const char *read_type(array_type *t, const char *s)
   return t->type ? s + n + 1 : NULL;
 }
 
-/* What a device has of an array: "{devices=[2,1,4]<=[8]}" splits its first dim in two. */
-static void take_part(array_type *t, const char *s, const char *end)
+/* The same in Shardy's words: [{"data", "model"}, {}] splits the first dim by the axes of @mesh that it names. */
+static void take_named_part(array_type *t, const char *text, const char *s)
 {
-  static const char word[] = "devices=[";
-  const char *at = strstr(s, word);
+  for (int d = 0; d < t->ndims; d++) {
+    const char *close = strchr(s = strchr(s, '{') + 1, '}');
+    for (const char *name; (name = strchr(s, '"')) && name < close;) {
+      char axis[64];
+      s = strchr(name + 1, '"') + 1;
+      snprintf(axis, sizeof axis, "%.*s=", (int)(s - name), name);
+      t->dims[d] /= strtoll(strstr(text, axis) + strlen(axis), NULL, 10);
+    }
+    s = close + 1;
+  }
+  count_bytes(t);
+}
+
+/* What a device has of an array: "{devices=[2,1,4]<=[8]}" splits its first dim in two. */
+static void take_part(array_type *t, const char *text, const char *s, const char *end)
+{
+  static const char word[] = "devices=[", named[] = "#sdy.sharding<@mesh, [";
+  const char *at = strstr(s, named);
+  if (at && at < end) take_named_part(t, text, at);
+  at = strstr(s, word);
   if (!at || at >= end) return;
   at += strlen(word);
   for (int d = 0; d < t->ndims; d++) {
@@ -70,14 +88,15 @@ static void take_part(array_type *t, const char *s, const char *end)
   count_bytes(t);
 }
 
-/* All types between two places; attributes of arguments say what is given away. */
-static inline bool read_types(array_type *types, size_t *n, int *alias, const char *s, const char *end)
+/* All types between two places of a text; attributes of arguments say what is given away. */
+static inline bool read_types(array_type *types, size_t *n, int *alias, const char *text, const char *s,
+                              const char *end)
 {
   while ((s = strstr(s, "tensor<")) && s < end) {
     if (*n == MOST || !(s = read_type(&types[*n], s))) return false;
     static const char word[] = "tf.aliasing_output = ";
     const char *next = strstr(s, "tensor<");
-    take_part(&types[*n], s, next && next < end ? next : end);
+    take_part(&types[*n], text, s, next && next < end ? next : end);
     const char *mark = alias ? strstr(s, word) : NULL;
     bool marked = mark && mark < end && (!next || mark < next);
     if (alias) alias[*n] = marked ? atoi(mark + strlen(word)) : -1;
@@ -116,7 +135,7 @@ static size_t read_field(message *m, size_t *number, message *inner)
 }
 
 typedef struct build_options {
-  size_t replicas, partitions, spmd, assigned;
+  size_t replicas, partitions, spmd, shardy, assigned;
   int ids[DEVICES];
 } build_options;
 
@@ -145,6 +164,7 @@ static inline build_options read_options(const char *options, size_t size)
     if (field == 5) o.partitions = n;
     if (field == 6) o.spmd = n;
     if (field == 9) read_assignment(&o, inner);
+    if (field == 19) o.shardy = n;
   }
   if (o.replicas != 1 || !o.partitions || o.partitions > DEVICES || (o.partitions > 1 && !o.spmd)) abort();
   if (o.assigned && o.assigned != o.partitions) abort();

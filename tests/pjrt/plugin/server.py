@@ -18,6 +18,8 @@ TYPES = [None, "bool", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4
 
 
 HEAD = re.compile(r"@main\((.*?)\) -> ", re.S)
+SHARDY = re.compile(r"#sdy\.sharding<@mesh, \[(.*?)\]>")
+AXIS = re.compile(r'"(\w+)"=(\d+)')
 TILES = re.compile(r"devices=\[([\d,]+)\]<=\[([\d,]+)\](?:T\(([\d,]+)\))?")
 
 
@@ -66,6 +68,13 @@ class Server:
         self.send_number(len(text))
         self.connection.sendall(text)
 
+    def named_sharding(self, text, devices, axes):
+        """The same of Shardy's words, which name the axes."""
+        dims = [tuple(re.findall(r'"(\w+)"', dim)) for dim in re.findall(r"\{(.*?)\}", SHARDY.search(text)[1])]
+        mesh = self.jax.sharding.Mesh(np.array(devices).reshape(list(axes.values())), list(axes))
+        tiles = [int(np.prod([axes[name] for name in dim], dtype=int)) for dim in dims]
+        return self.jax.sharding.NamedSharding(mesh, self.jax.sharding.PartitionSpec(*dims)), tiles
+
     def sharding(self, text, devices):
         """How an argument lies, of what its attributes say: axes of a mesh, of prime sizes, for each dim."""
         found = TILES.search(text)
@@ -92,9 +101,12 @@ class Server:
         options = self.xla.CompileOptions()
         options.num_partitions = len(devices)
         options.executable_build_options.use_spmd_partitioning = len(devices) > 1
+        axes = {name: int(n) for name, n in AXIS.findall(text[:text.index("@main(")])}
+        options.executable_build_options.use_shardy_partitioner = bool(axes)
         program = self.devices[0].client.compile_and_load(text, devices, options)
         arguments = re.split(r"(?:^|, )%", HEAD.search(text)[1])[1:]
-        self.programs.append((program, devices, [self.sharding(argument, devices) for argument in arguments]))
+        lie = [self.named_sharding(a, devices, axes) if axes else self.sharding(a, devices) for a in arguments]
+        self.programs.append((program, devices, lie))
         self.send_number(0)
         self.send_number(len(self.programs) - 1)
 
