@@ -130,6 +130,33 @@ class NumbersTest(unittest.TestCase):
             with self.subTest(fn.__name__):
                 self.same(fn, first, second, rtol=1e-12)
 
+    def test_eigenvalues_of_any_matrix(self):
+        """A V = V W with columns of norm 1; the order is any."""
+        import cases
+        import numpy as np
+        random, runner = np.random.default_rng(0), cases.Runner()
+        turn = np.array([[[0, 1, 0], [0, 0, 1], [1, 0, 0.]]])
+        for a in (random.standard_normal((3, 5, 5)), random.standard_normal((1, 1)), turn, np.zeros((4, 4)),
+                  np.eye(4) * 3, np.array([[1, 1], [0, 1.]]), np.triu(random.standard_normal((5, 5))),
+                  random.standard_normal((6, 6)) + 1j * random.standard_normal((6, 6)),
+                  random.standard_normal((12, 12)) * 1e120, np.zeros((2, 0, 0))):
+            w, v = runner.run(cairn.stablehlo.export(cairn.linalg.eig, cairn.tensor(a)), [a])
+            alone = runner.run(cairn.stablehlo.export(cairn.linalg.eigvals, cairn.tensor(a)), [a])[0]
+            most = np.abs(a).max(initial=1e-300)
+            np.testing.assert_allclose(a @ v / most, v * w[..., None, :] / most, atol=1e-14 * a.shape[-1])
+            np.testing.assert_allclose(np.linalg.norm(v, axis=-2), np.ones_like(w.real), rtol=1e-14)
+            np.testing.assert_array_equal(w, alone)
+            for value in np.ravel(np.linalg.eigvals(a)):  # a block of two equal ones knows half of its digits
+                self.assertLess(np.abs(w - value).min() / most, 1e-12 if a.shape != (2, 2) else 1e-7)
+        w = runner.run(cairn.stablehlo.export(cairn.linalg.eigvals, cairn.zeros(2, 2)), [np.full((2, 2), np.nan, "f4")])
+        self.assertTrue(np.isnan(w[0]).all())
+
+    def test_complex_matrices_that_are_refused(self):
+        x = cairn.ones(2, 2, dtype=cairn.complex64)
+        for name in ("qr", "svd", "svdvals", "eigh", "eigvalsh"):
+            with self.assertRaisesRegex(RuntimeError, "linalg_%s: of complex matrices it has no form" % name):
+                cairn.stablehlo.export(getattr(cairn.linalg, name), x)
+
     def test_polynomials_of_all_degrees(self):
         import numpy as np
         degrees = np.array([-1, 0, 1, 2, 3, 40, 130, 600, 1001, 2.e7, np.nan])

@@ -40,6 +40,8 @@ static const struct {
 bool cni_hlo_is_float(int dtype) { return types[dtype].kind == 'f'; }
 bool cni_hlo_is_unsigned(int dtype) { return types[dtype].kind == 'u' || types[dtype].kind == 'b'; }
 int cni_hlo_bits(int dtype) { return types[dtype].bits; }
+bool cni_hlo_is_complex(int dtype) { return types[dtype].kind == 'c'; }
+int cni_hlo_part(int dtype) { return dtype == CN_C128 ? CN_F64 : dtype == CN_C64 ? CN_F32 : dtype; }
 
 int64_t cni_hlo_numel(const cni_hval *v)
 {
@@ -342,18 +344,15 @@ static cni_hval narrow(cni_hlo *h, cni_hval x, int dtype)
   return cni_hlo_convert(h, x, dtype);
 }
 
-/* The type of a complex number's parts. */
-static int part_of(int dtype) { return dtype == CN_C128 ? CN_F64 : CN_F32; }
-
 cni_hval cni_hlo_cast(cni_hlo *h, cni_hval x, int dtype)
 {
   int bits = cni_hlo_bits(dtype);
   if (x.number) return cni_hlo_splat(h, x, dtype, 0, NULL);
   if (x.dtype == dtype) return x;
   if (types[x.dtype].kind == 'c' && types[dtype].kind != 'c') /* the imaginary part is left out */
-    return cni_hlo_cast(h, cni_hlo_emit(h, "real", NULL, part_of(x.dtype), x.ndim, x.shape, 1, &x), dtype);
+    return cni_hlo_cast(h, cni_hlo_emit(h, "real", NULL, cni_hlo_part(x.dtype), x.ndim, x.shape, 1, &x), dtype);
   if (types[dtype].kind == 'c')
-    return cni_hlo_convert(h, types[x.dtype].kind == 'c' ? x : cni_hlo_cast(h, x, part_of(dtype)), dtype);
+    return cni_hlo_convert(h, types[x.dtype].kind == 'c' ? x : cni_hlo_cast(h, x, cni_hlo_part(dtype)), dtype);
   if (cni_hlo_is_float(dtype)) return narrow(h, x, dtype);
   if (!cni_hlo_is_float(x.dtype)) return cni_hlo_convert(h, x, dtype);
   if (dtype == CN_BOOL) return cni_hlo_compare(h, "NE", x, cni_hlo_num(0));

@@ -36,6 +36,8 @@ int64_t cni_hlo_numel(const cni_hval *v);
 bool cni_hlo_is_float(int dtype);
 bool cni_hlo_is_unsigned(int dtype); /* bool, too */
 int cni_hlo_bits(int dtype);         /* of one element, 8 for bool */
+bool cni_hlo_is_complex(int dtype);
+int cni_hlo_part(int dtype); /* of a complex number's parts; other types are their own */
 
 /* "tensor<2x3xf32>", to the text; of v, or of such a type. */
 void cni_hlo_put_type(cni_hlo *h, int dtype, int ndim, const int64_t *shape);

@@ -65,7 +65,7 @@ static factors qr_of(cni_hlo *h, cni_hval x)
 static void qr(cni_hcall *c)
 {
   cni_hlo *h = c->h;
-  factors f = qr_of(h, stacked(h, c->in[0]));
+  factors f = qr_of(h, real_matrices(c));
   cni_hval *out = c->out;
   f.r = CNI_HLO_EXPR(h, "b <= c ? a : 0", CN_F64, f.r, rows_of(h, &f.r), cols_of(h, &f.r));
   if (strcmp(c->args[1].u.s, "r") != 0) give(c, 0, columns(h, f.q, 0, out[0].shape[out[0].ndim - 1]));
@@ -90,7 +90,7 @@ static void reflect_in_place(cni_hlo *h, cni_hval step, cni_hval *carried, void 
 static void geqrf(cni_hcall *c)
 {
   cni_hlo *h = c->h;
-  cni_hval x = stacked(h, c->in[0]);
+  cni_hval x = real_matrices(c);
   int64_t m = x.shape[1], n = x.shape[2], steps = m < n ? m : n;
   cni_hval carried[2] = {x, cni_hlo_splat(h, cni_hlo_num(0), CN_F64, 2, (int64_t[]){x.shape[0], steps})};
   if (steps && x.shape[0]) cni_hlo_loop(h, steps, 2, carried, reflect_in_place, NULL);
@@ -198,7 +198,7 @@ static void eigen_round(cni_hlo *h, cni_hval step, cni_hval *carried, void *payl
 static void eigh(cni_hcall *c)
 {
   cni_hlo *h = c->h;
-  cni_hval x = stacked(h, c->in[0]);
+  cni_hval x = real_matrices(c);
   int64_t b = x.shape[0], n = x.shape[1], wide = even(n);
   if (!b || !n) {
     for (int k = 0; k < c->nout; k++)
@@ -271,7 +271,7 @@ static void of_nothing(cni_hcall *c)
 static void svd(cni_hcall *c)
 {
   cni_hlo *h = c->h;
-  cni_hval x = stacked(h, c->in[0]);
+  cni_hval x = real_matrices(c);
   int64_t m = x.shape[1], n = x.shape[2], thin = m < n ? m : n;
   if (!cni_hlo_numel(&x)) {
     of_nothing(c);

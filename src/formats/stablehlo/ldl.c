@@ -111,7 +111,7 @@ static void factor_step(cni_hlo *h, cni_hval step, cni_hval *v, void *payload)
 static void ldl_factor(cni_hcall *c)
 {
   cni_hlo *h = c->h;
-  cni_hval x = stacked(h, c->in[0]), v[CARRIED], zero = cni_hlo_num(0);
+  cni_hval x = real_matrices(c), v[CARRIED], zero = cni_hlo_num(0);
   int64_t b = x.shape[0], n = x.shape[1];
   v[LEFT] = CNI_HLO_EXPR(h, "c >= d ? a : b", CN_F64, x, turned(h, x), rows_of(h, &x), cols_of(h, &x));
   v[FACTORS] = cni_hlo_splat(h, zero, CN_F64, 3, x.shape);

@@ -96,6 +96,16 @@ static cni_hval row_of(cni_hlo *h, cni_hval x, cni_hval i)
   return cni_hlo_reduce(h, "add", cni_hlo_select(h, here, x, cni_hlo_num(0)), 2);
 }
 
+/* By what pivots are compared: of complex numbers |re| + |im|. */
+static cni_hval pivot_size(cni_hlo *h, cni_hval x)
+{
+  int part = cni_hlo_part(x.dtype);
+  if (part == x.dtype) return cni_hlo_unary(h, "abs", x);
+  cni_hval re = cni_hlo_emit(h, "real", NULL, part, x.ndim, x.shape, 1, &x);
+  cni_hval im = cni_hlo_emit(h, "imag", NULL, part, x.ndim, x.shape, 1, &x);
+  return CNI_HLO_EXPR(h, "abs(a) + abs(b)", part, re, im);
+}
+
 /* carried: the matrix (b, n, m), pivots (b, k), signs (b). payload: whether to pivot. */
 static void lu_step(cni_hlo *h, cni_hval step, cni_hval *carried, void *payload)
 {
@@ -104,7 +114,8 @@ static void lu_step(cni_hlo *h, cni_hval step, cni_hval *carried, void *payload)
   cni_hval here = cni_hlo_expand(h, step, 1, &b), rows = cni_hlo_iota(h, CN_I32, 2, col.shape, 1), pivot = here;
   cni_hval wide = cni_hlo_expand(h, step, 2, col.shape);
   if (*(bool *)payload) {
-    cni_hval size = CNI_HLO_EXPR(h, "b >= c ? abs(a) : -1", col.dtype, col, rows, wide);
+    cni_hval size = pivot_size(h, col);
+    size = CNI_HLO_EXPR(h, "b >= c ? a : -1", size.dtype, size, rows, wide);
     cni_hval most = cni_hlo_reduce(h, "maximum", size, 2);
     cni_hval best = CNI_HLO_EXPR(h, "(a == b) | (a != a) ? c : d", CN_I32, size,
                                  cni_hlo_broadcast(h, most, 2, col.shape, (int64_t[]){0}), rows,

@@ -5,12 +5,20 @@
 
 #include "rows.h"
 
-/* (..., n, m) as (b, n, m) of float64; and back, as result i. */
+/* (..., n, m) as (b, n, m) of float64. */
 static inline cni_hval stacked(cni_hlo *h, cni_hval x)
 {
   int64_t shape[3] = {1, x.shape[x.ndim - 2], x.shape[x.ndim - 1]};
   for (int k = 0; k < x.ndim - 2; k++) shape[0] *= x.shape[k];
   return cni_hlo_cast(h, cni_hlo_reshape(h, x, 3, shape), CN_F64);
+}
+
+/* The matrices of a call whose row knows real ones alone. */
+static inline cni_hval real_matrices(cni_hcall *c)
+{
+  if (cni_hlo_is_complex(c->in[0].dtype))
+    cni_hlo_fail(c->h, CN_ERR_UNSUPPORTED, "%s: of complex matrices it has no form yet", c->name);
+  return stacked(c->h, c->in[0]);
 }
 
 static inline void give(cni_hcall *c, int i, cni_hval y)
