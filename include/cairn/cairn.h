@@ -7,6 +7,7 @@
 #include "ops.h"
 #include "kw.h"
 #include "autograd.h"
+#include "vmap.h"
 #include "graph.h"
 #include "compile.h"
 #include "control.h"

@@ -7,6 +7,7 @@
 #include "autograd.h"
 #include "base/dtype.h"
 #include "base/hooks.h"
+#include "ops/batch.h"
 #include "ops/families.h"
 
 static const char *label(const struct cni_node *n) { return n->kind == CNI_NODE_LEAF ? NULL : cni_node_name(n); }
@@ -24,10 +25,12 @@ void cni_autograd_init(void)
 
 static bool is_leaf_node(const cni_node *n) { return !n || n->kind == CNI_NODE_LEAF; }
 
+/* An example of a batch has the history of its batch. */
 cn_tensor *cn_requires_grad(cn_tensor *t, bool on)
 {
   if (!t || cn_err()) return NULL;
   cni_init();
+  if (t->batch) return cn_requires_grad(t->batch, on) ? t : NULL;
   cni_node *n = cni_node_of(t);
   if (!on) {
     if (!is_leaf_node(n)) {
@@ -73,8 +76,8 @@ cn_tensor *cn_data_of(cn_tensor *t)
   return data && !cni_versions_set(data, NULL) ? data : NULL;
 }
 
-bool cn_needs_grad(const cn_tensor *t) { return t && cni_node_of((cn_tensor *)t) != NULL; }
-bool cn_is_leaf(const cn_tensor *t) { return t && is_leaf_node(cni_node_of((cn_tensor *)t)); }
+bool cn_needs_grad(const cn_tensor *t) { return t && cni_node_of(cni_held(t)) != NULL; }
+bool cn_is_leaf(const cn_tensor *t) { return t && is_leaf_node(cni_node_of(cni_held(t))); }
 
 int cn_retain_grad(cn_tensor *t)
 {
@@ -221,6 +224,12 @@ int cn_grad_with(cn_tensor **grads, cn_tensor *const *outputs, size_t noutputs, 
   cn_grad_opts none = {.size = sizeof none};
   if (!opts) opts = &none;
   for (size_t i = 0; i < ninputs; i++) grads[i] = NULL;
+  if (CNI_UNLIKELY(cni_state()->vmap != NULL)) {
+    const cni_vmap *vmap, *other;
+    if (cni_batch_innermost(&vmap, outputs, noutputs) || cni_batch_innermost(&other, inputs, ninputs)) return cn_err();
+    if (vmap) return cni_batch_grad(grads, outputs, noutputs, inputs, ninputs, opts, vmap->id);
+    if (other) return cni_batch_grad(grads, outputs, noutputs, inputs, ninputs, opts, other->id);
+  }
   if (noutputs > INT32_MAX || ninputs > INT32_MAX) return cni_fail(CN_ERR_VALUE, "grad: too many tensors");
   cn_tensor **seeds = cni_alloc((noutputs + 1) * sizeof *seeds);
   if (!seeds) return CN_ERR_MEMORY;

@@ -2,6 +2,8 @@
 #ifndef CNI_AUTOGRAD_AUTOGRAD_H
 #define CNI_AUTOGRAD_AUTOGRAD_H
 
+#include <cairn/autograd.h>
+
 #include "node.h"
 #include "ops/apply.h"
 
@@ -22,6 +24,11 @@ typedef struct cni_backward {
   bool no_leaf_hooks; /* those of leaves will run when the gradients that are computed here reach them */
 } cni_backward;
 int cni_backward_run(const cni_backward *b);
+
+/* gradients of examples of batches (batch.c) */
+/* cn_grad of the whole batches of that vmap. */
+int cni_batch_grad(cn_tensor **grads, cn_tensor *const *outputs, size_t noutputs, cn_tensor *const *inputs,
+                   size_t ninputs, const cn_grad_opts *opts, uint64_t vmap);
 
 /* custom functions (function.c) */
 /* While a sub-graph is captured: what stands in it for each of these (NULL for NULL), n of them, owned array; NULL with

@@ -41,7 +41,8 @@ enum cni_mode {
   CNI_MODE_CAPTURE = 1 << 4,
   CNI_MODE_INSIDE = 1 << 5,   /* ... of a sub-graph: the door brings tensors from outside in first (base/hooks.h) */
   CNI_MODE_LIMITS = 1 << 6,   /* the door looks at the thread's limits first (limits.c) */
-  CNI_MODE_COUNT = 7
+  CNI_MODE_BATCH = 1 << 7,    /* a vmap is running: the door looks for examples of batches (ops/batch.h) */
+  CNI_MODE_COUNT = 8
 };
 
 struct cn_state {
@@ -73,6 +74,7 @@ struct cn_state {
   cn_dtype autocast[2]; /* ops/autocast.c: the low types on the host and on other devices */
   int autocast_depth;
   unsigned attention; /* ops/attention.c: the ways it may take; 0: all */
+  struct cni_vmap *vmap; /* ops/batch.c: the innermost vmap that is running; NULL: none */
   struct cni_cast_cache *casts; /* of parameters, while autocast is on */
   const struct cn_saved_hooks *saved_hooks; /* autograd/node.c: how values are kept for backward; NULL usually */
   void *saved_payload;

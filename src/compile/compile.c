@@ -330,10 +330,10 @@ static int run_found(cn_compiled *c, cni_executable *p, cn_compile_call *call, b
   return run_refused(c, CN_ERR_CAPTURE, found, call);
 }
 
-/* Hooks that keep saved values in another form see ops one by one. */
+/* Hooks that keep saved values in another form, and vmap, see ops one by one. */
 static bool must_be_eager(const cn_state *st, enum cni_compile_mode mode)
 {
-  return st->capture || st->saved_hooks || mode == CNI_COMPILE_OFF || cni_whole.by_hand();
+  return st->capture || st->saved_hooks || st->vmap || mode == CNI_COMPILE_OFF || cni_whole.by_hand();
 }
 
 int cn_compiled_call(cn_compiled *c, cn_compile_call *call)

@@ -153,5 +153,8 @@ int cni_joint_run(cni_executable *p, cn_tensor **out, cn_tensor *const *in);
 /* control_replay.c: what graph/replay.c calls through cni_hooks. */
 struct cni_replayed;
 int cni_replay_control(cn_tensor **out, const struct cni_replayed *call);
+/* ... once for each example of that vmap (control_batch.c) */
+struct cni_vmap;
+int cni_replay_batch(cn_tensor **out, const struct cni_replayed *call, const struct cni_vmap *vmap);
 
 #endif

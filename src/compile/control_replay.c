@@ -11,6 +11,7 @@
 #include "autograd/autograd.h"
 #include "control.h"
 #include "graph/plan.h"
+#include "ops/batch.h"
 
 static int replay(cn_tensor **out, size_t *nout, cn_tensor *const *in, size_t nin, const cni_graphs *p, int which)
 {
@@ -55,6 +56,9 @@ int cni_replay_control(cn_tensor **out, const cni_replayed *r)
   const cni_gnode *n = r->node;
   size_t nout = (size_t)n->nout;
   cni_control c;
+  const cni_vmap *vmap = NULL;
+  if (cni_state()->vmap && cni_batch_innermost(&vmap, r->in, (size_t)n->nin)) return cn_err();
+  if (vmap) return cni_replay_batch(out, r, vmap);
   cni_control_read(&c, n, r->args);
   cni_graphs p = {n->subs, r->in + c.first + c.ncarried + c.nxs, (size_t)c.noperands, *r->opts};
   p.opts.no_writes = false;

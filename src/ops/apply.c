@@ -14,6 +14,7 @@
 #include "base/dtype.h"
 #include "base/hooks.h"
 #include "base/limits.h"
+#include "batch.h"
 #include "complex.h"
 #include "families.h"
 #include "hot.h"
@@ -74,6 +75,12 @@ static bool without_value(const cn_tensor *t, const cn_state *st)
 
 static int no_value(const cni_applying *a)
 {
+  for (int i = 0; i <= a->c.nin; i++) {
+    const cn_tensor *t = i < a->c.nin ? a->c.in[i] : a->dest;
+    if (t && t->batch)
+      return cni_fail(CN_ERR_VALUE, "%s: a tensor that stands for one example of a batch was used outside of the vmap "
+                      "that made it; return it from the function instead", a->info->name);
+  }
   return cni_fail(CN_ERR_CAPTURE, "%s: a tensor has no value: it was made while a graph was captured", a->info->name);
 }
 
@@ -97,7 +104,7 @@ static int look(inputs *found, cni_applying *a, const cn_state *st)
   for (int i = 0; i < a->c.nin; i++) {
     const cn_tensor *t = a->c.in[i];
     if (!t) continue;
-    if (without_value(t, st)) return no_value(a);
+    if (without_value(t, st) && !(t->batch && st->vmap)) return no_value(a);
     found->grad |= may_need_grad(t);
     found->storage |= !cni_dtype_computes(t->d.dtype);
     found->complex |= cni_dtype_is_complex(t->d.dtype);
@@ -109,7 +116,7 @@ static int look(inputs *found, cni_applying *a, const cn_state *st)
     device = t->d.device;
   }
   a->c.device = device ? device : first ? first : st->default_device;
-  return a->dest && without_value(a->dest, st) ? no_value(a) : CN_OK;
+  return a->dest && without_value(a->dest, st) && !(a->dest->batch && st->vmap) ? no_value(a) : CN_OK;
 }
 
 static bool wants_autograd(const cni_applying *a, const cn_state *st, bool inputs_may)
@@ -419,6 +426,31 @@ static CNI_APART int decompose_profiled(cni_applying *a, const cn_state *st)
   return status;
 }
 
+/* By its decomposition, above the modes. */
+static int apply_decomposed(cni_applying *a, const cn_state *st)
+{
+  if (CNI_UNLIKELY(st->profile != NULL) && !st->capture) return decompose_profiled(a, st);
+  return a->dest ? decompose_into(a, st) : decompose_named(a);
+}
+
+/* A vmap is running: calls with its examples become calls with batches. Of other calls *done is false. */
+static CNI_APART int apply_batched(cni_applying *a, cn_state *st, bool *done)
+{
+  const cni_vmap *vmap;
+  bool composite = a->lowered || (a->info->row->flags & CN_OP_COMPOSITE && !cni_batch_has_rule(a->info));
+  *done = false;
+  int status = cni_batch_find(&vmap, a, st);
+  if (status || !vmap || (composite && !st->capture)) return status;
+  *done = true;
+  bool no_grad = st->no_grad, constant = !composite && (a->info->row->flags & CN_OP_NO_GRAD);
+  if (constant) st->no_grad = true; /* its parts may have gradients */
+  status = composite ? CN_REFUSED : cni_batch_run(a, vmap);
+  if (status == CN_REFUSED && !a->lowered) a->lowered = a->info->row->decompose; /* graphs see the parts alone */
+  if (status == CN_REFUSED) status = apply_decomposed(a, st);
+  st->no_grad = no_grad;
+  return status;
+}
+
 static int apply_with(cni_applying *a, cn_state *st)
 {
   const cn_op *row = a->info->row;
@@ -428,10 +460,12 @@ static int apply_with(cni_applying *a, cn_state *st)
   if (a->info->dtype_at && cni_wants_complex(&a->c.args[a->info->dtype_at - 1])) found.complex = true;
   if (!status && CNI_UNLIKELY(found.complex)) status = cni_complex_lower(a->info, &a->c, &a->lowered);
   if (status) return status;
-  if (a->lowered || (row->flags & CN_OP_COMPOSITE && (!st->capture || !row->infer))) {
-    if (CNI_UNLIKELY(st->profile != NULL) && !st->capture) return decompose_profiled(a, st);
-    return a->dest ? decompose_into(a, st) : decompose_named(a);
+  if (CNI_UNLIKELY(st->modes & CNI_MODE_BATCH)) {
+    bool done;
+    status = apply_batched(a, st, &done);
+    if (status || done) return status;
   }
+  if (a->lowered || (row->flags & CN_OP_COMPOSITE && (!st->capture || !row->infer))) return apply_decomposed(a, st);
   if (CNI_UNLIKELY(found.storage)) status = check_types(a);
   if (!status) status = row->infer(&a->c);
   if (CNI_UNLIKELY(status)) return status;

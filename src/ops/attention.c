@@ -252,6 +252,8 @@ static int forward_infer(cn_call *c)
 static int forward_vjp(cn_vjp *v)
 {
   cn_tensor *q = v->in[0];
+  /* Of what is dropped alone: nothing was saved. */
+  if (!v->need[0] && !v->need[1] && !v->need[2] && !v->need[3]) return CN_OK;
   bool causal = cni_arg_bool(v->args, CAUSAL);
   double scale = scale_or(v->args, SCALE, cn_size(q, 3)), drop = cni_arg_float(v->args, DROP);
   if (v->g[0] && !v->g[1] && !cni_recording() && !v->need[3])

@@ -80,6 +80,11 @@ static int check(const char *who, const cn_tensor *t)
   int err = cni_state()->err;
   if (err) return err;
   if (!t) return cni_fail(CN_ERR_TYPE, "%s: the tensor is NULL", who);
+  if (t->batch)
+    return cni_fail(CN_ERR_VALUE, "vmap: It looks like you're calling .item() on a Tensor, or reading its values "
+                                  "(%s): it stands for one example of a batch, and has no single value. Compute with "
+                                  "ops in its place, or "
+                    "read the results outside of vmap", who);
   if ((cni_state()->modes & CNI_MODE_CAPTURE && !t->d.weak) || (!t->d.data && t->d.numel > 0))
     return cni_fail(CN_ERR_CAPTURE,
                     "%s: cannot read a value while a graph is being captured: compute with where, cond or while in its "

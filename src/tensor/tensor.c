@@ -50,6 +50,8 @@ static inline void begin(cn_tensor *t, cni_storage *storage, int64_t offset, int
   t->node = NULL;
   atomic_init(&t->node_version, 0);
   t->value = t->value_version = 0;
+  t->batch = NULL;
+  t->batch_level = 0;
 }
 
 cn_tensor *cni_tensor_over(cni_storage *storage, int64_t offset, int dtype, int ndim, const int64_t *shape,
@@ -85,8 +87,27 @@ void cni_tensor_set_storage(cn_tensor *t, cni_storage *s, int64_t offset, const 
   if (!t->housed || old != cni_home_of(t)) cni_storage_release(old); /* where t itself lies goes with t */
 }
 
+cn_tensor *cni_tensor_batched(cn_tensor *batch, uint64_t level)
+{
+  cn_tensor *t = cni_tensor_over(cni_storage_keep(batch->storage), batch->offset, batch->d.dtype, batch->d.ndim - 1,
+                                 batch->d.shape + 1, batch->d.strides + 1);
+  if (!t) return NULL;
+  t->d.data = NULL;
+  t->d.device = batch->d.device;
+  t->inference = batch->inference;
+  if (CNI_UNLIKELY(batch->versions != NULL)) cni_versions_set(t, batch);
+  t->batch = cni_tensor_keep(batch);
+  t->batch_level = level;
+  return t;
+}
+
 cn_tensor *cni_tensor_alias(const cn_tensor *t)
 {
+  if (CNI_UNLIKELY(t->batch != NULL)) {
+    cn_tensor *all = cni_tensor_alias(t->batch), *one = all ? cni_tensor_batched(all, t->batch_level) : NULL;
+    cni_tensor_release(all);
+    return one;
+  }
   cn_tensor *a = cni_tensor_over(cni_storage_keep(t->storage), t->offset, t->d.dtype, t->d.ndim, t->d.shape,
                                  t->d.strides);
   if (!a) return NULL;
@@ -198,6 +219,7 @@ static void free_tensor(cn_tensor *t)
     cni_tensor_release(v->parent);
     cni_free(v, v->size);
   }
+  cni_tensor_release(t->batch);
   end(t);
 }
 
@@ -220,7 +242,7 @@ static void drain(cn_state *s)
 
 void cni_tensor_destroy(cn_tensor *t)
 {
-  if (CNI_LIKELY(!t->view && !t->node)) { /* nothing can cascade: free at once */
+  if (CNI_LIKELY(!t->view && !t->node && !t->batch)) { /* nothing can cascade: free at once */
     end(t);
     return;
   }

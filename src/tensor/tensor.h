@@ -69,7 +69,17 @@ struct cn_tensor {
   _Atomic uint64_t node_version; /* of views: cni_version when node was set; a newer one means it is stale */
   uint64_t value;          /* made while capturing: which capture, and its value in that graph (graph/capture.c) */
   uint64_t value_version;  /* ... and the write count of its memory that value belongs to */
+  cn_tensor *batch;        /* owned; of one example of a batch: all of them, the batch as first dim. Then d.data is
+                            * NULL, and d the description of one (ops/batch.h). NULL: a tensor of its own */
+  uint64_t batch_level;    /* ... and the vmap whose batch it is */
 };
+
+/* The tensor that has the memory of t, and its history: t itself, unless it stands for one example of a batch. */
+static inline cn_tensor *cni_held(const cn_tensor *t)
+{
+  while (t && CNI_UNLIKELY(t->batch != NULL)) t = t->batch;
+  return (cn_tensor *)(uintptr_t)t;
+}
 
 /* A small host tensor as it is made: storage, handle and data in one block, which lives as long as either is used. */
 typedef struct cni_home {
@@ -229,6 +239,8 @@ cn_tensor *cni_tensor_new(cn_device device, int dtype, int ndim, const int64_t *
 cn_tensor *cni_weak_scalar(int dtype, const void *value);
 /* t's memory is now that of s, from offset on, with desc d; s's reference is taken over. */
 void cni_tensor_set_storage(cn_tensor *t, cni_storage *s, int64_t offset, const cn_desc *d);
+/* One example of a batch (its first dim is the batch) of a vmap; owned, in no scope. */
+cn_tensor *cni_tensor_batched(cn_tensor *batch, uint64_t level);
 /* Same memory, shape and strides, no history; owned, in no scope. */
 cn_tensor *cni_tensor_alias(const cn_tensor *t);
 void cni_tensor_destroy(cn_tensor *t); /* when the last reference is gone; iterative */

@@ -43,6 +43,9 @@ enum outcome drive_stablehlo(const trial *t); /* forward and gradient as StableH
 enum outcome drive_onnx(const trial *t);      /* forward and gradient as ONNX models, read again; for onnxruntime */
 enum outcome drive_lower(const trial *t);     /* kernel calls and views as loops (graph/loop) against kernels */
 
+enum outcome drive_vmap(const trial *t);      /* batches of examples against a loop over them */
+
+void looped_ops(void **state); /* behind all: which ops run example by example there (vmap.c) */
 void lowered_ops(void **state); /* behind all: how many ops were (lower.c) */
 /* Tests of lists that are not about samples (lists.c). */
 void lists_of_modules(void **state);

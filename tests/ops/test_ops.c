@@ -65,6 +65,7 @@ static const struct driver {
   {"mirror", drive_mirror},       {"capture", drive_capture}, {"compiled", drive_compiled},
   {"lists", drive_lists},       {"refusals", drive_refusals}, {"lower", drive_lower},
   {"stablehlo", drive_stablehlo}, {"saved", drive_saved},     {"onnx", drive_onnx},
+  {"vmap", drive_vmap},
 };
 
 enum {
@@ -264,7 +265,7 @@ int main(int argc, char **argv)
 {
   static pair pairs[NFAMILIES * NDRIVERS];
   static char names[NFAMILIES * NDRIVERS][64];
-  static struct CMUnitTest tests[NALONE + NFAMILIES * NDRIVERS + 1] = {
+  static struct CMUnitTest tests[NALONE + NFAMILIES * NDRIVERS + 2] = {
     cmocka_unit_test(every_file_has_a_family),  cmocka_unit_test(lists_of_modules),
     cmocka_unit_test(lists_of_optims),          cmocka_unit_test(lists_given_twice),
     cmocka_unit_test(lists_mean_what_they_say),
@@ -281,6 +282,7 @@ int main(int argc, char **argv)
       tests[NALONE + n].teardown_func = end_pair;
     }
   tests[NALONE + NFAMILIES * NDRIVERS] = (struct CMUnitTest)cmocka_unit_test(lowered_ops);
+  tests[NALONE + NFAMILIES * NDRIVERS + 1] = (struct CMUnitTest)cmocka_unit_test(looped_ops);
   load();
   int failed = cmocka_run_group_tests_name("ops", tests, NULL, NULL);
   unload();

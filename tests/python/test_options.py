@@ -362,12 +362,9 @@ class Layers(Case):
         self.warns(lambda: nn.utils.clip_grad_norm_([p], 1.0, foreach=True), "foreach")
         self.warns(lambda: cairn.gather(cairn.ones(2), 0, cairn.tensor([0]), sparse_grad=True), "sparse_grad")
         self.warns(lambda: cairn.optim.SGD([p], lr=0.1, foreach=True), "foreach")
-        self.warns(lambda: cairn.vmap(cairn.sin, chunk_size=2), "chunk_size")
         self.warns(lambda: cairn.autocast("cpu", cache_enabled=False), "cache_enabled")
         self.warns(lambda: cairn.compile(nn.Linear(1, 1), mode="max-autotune"), "compile: mode")
         self.warns(lambda: nn.Linear(1, 1).compile(mode="max-autotune"), "compile: mode")
-        self.warns(lambda: cairn.autograd.functional.jacobian(cairn.sin, cairn.ones(2), vectorize=True), "vectorize")
-        self.warns(lambda: cairn.func.jacrev(cairn.sin, chunk_size=1), "chunk_size")
 
     def test_refused(self):
         optimizer = cairn.optim.SGD([nn.Parameter(cairn.ones(1))], lr=1.0)

@@ -292,8 +292,9 @@ class Tensor(Compat, _C.TensorBase):
     # ---- made like this one ----
     def _new(self, op: Callable[..., Tensor], args: tuple[Any, ...], size: tuple[Any, ...],
              more: dict[str, Any]) -> Tensor:
-        return op(tuple(_flat(size)), *args, **{"dtype": self.dtype, "device": self.device,
+        made = op(tuple(_flat(size)), *args, **{"dtype": self.dtype, "device": self.device,
                                                 **{k: v for k, v in more.items() if v is not None}})
+        return _C.clone(_C._batched_all(made)) if _C._is_batched(self) else made  # written to by each example
 
     def new_empty(self, *size: Any, **more: Any) -> Tensor:
         return self._new(_C.empty, (), size or (more.pop("size"),), more)

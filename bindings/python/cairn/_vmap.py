@@ -1,19 +1,66 @@
 """vmap: a function of one example made one of a batch.
 
-The function is called once for each slice and the results are stacked: what it computes is what torch's vmap computes,
-with gradients through it, but the ops inside see one example at a time, so it is no faster than the loop that it is.
+The function is called once, with tensors that stand for one example each; every op on them computes all examples at
+once (include/cairn/vmap.h, src/ops/batch.h). Here its arguments and results, nested as they may be, are taken apart and
+put together. Invariant: a vmap that has begun has ended when the function is left, however that is.
 """
 from __future__ import annotations
 
+import contextlib
 import functools
-from typing import Any, Callable
+import threading
+from typing import Any, Callable, Iterator, NamedTuple
 
 from . import _C, _trees
-from ._arguments import only_speed
-from ._forms import equal
 from ._tensor import Tensor
 
 __all__ = ["vmap"]
+
+_RANDOMNESS = {"error": 0, "different": 1, "same": 2}
+_state = threading.local()
+
+
+class Running(NamedTuple):
+    """A vmap that runs, or did."""
+    number: int
+    size: int
+    randomness: str
+
+    @contextlib.contextmanager
+    def begun(self) -> Iterator[Running]:
+        """It runs, as the innermost one; a number of 0 becomes a new one."""
+        level = self._replace(number=_C._vmap_begin(self.size, _RANDOMNESS[self.randomness], self.number))
+        levels = running()
+        levels.append(level)
+        try:
+            yield level
+        finally:
+            levels.pop()
+            _C._vmap_end(level.number)
+
+
+def running() -> list[Running]:
+    """Those that run in this thread, the innermost last."""
+    if not hasattr(_state, "levels"):
+        _state.levels = []
+    levels: list[Running] = _state.levels
+    return levels
+
+
+@contextlib.contextmanager
+def set_aside(level: Running) -> Iterator[None]:
+    """As if that vmap, and those inside of it, had ended."""
+    levels = running()
+    inner = levels[levels.index(level):]
+    for other in reversed(inner):
+        levels.pop()
+        _C._vmap_end(other.number)
+    try:
+        yield
+    finally:
+        for other in inner:
+            _C._vmap_begin(other.size, _RANDOMNESS[other.randomness], other.number)
+            levels.append(other)
 
 
 class _Misfit(Exception):
@@ -27,7 +74,7 @@ def _spread(dims: Any, tree: Any) -> list[int | None]:
     if isinstance(dims, dict):
         if not isinstance(tree, dict) or dims.keys() != tree.keys():
             raise _Misfit
-        return [d for key, value in tree.items() for d in _spread(dims[key], value)]
+        return [d for key in tree for d in _spread(dims[key], tree[key])]
     if not isinstance(dims, (tuple, list)) or not isinstance(tree, (tuple, list)) or len(dims) != len(tree):
         raise _Misfit
     return [d for part, value in zip(dims, tree) for d in _spread(part, value)]
@@ -38,71 +85,86 @@ def _place(leaf: Any, dim: int | None) -> int | None:
     if dim is None:
         return None
     if not isinstance(leaf, Tensor):
-        raise ValueError(f"vmap: got in_dim={dim} for an input that is no tensor but {type(leaf).__name__}; use None "
-                         "there")
+        raise ValueError(f"vmap: Got in_dim={dim} for an input but the input is of type {type(leaf).__name__}. We "
+                         f"cannot vmap over non-Tensor arguments, please use None as the respective in_dim")
     if not -leaf.ndim <= dim < leaf.ndim:
-        raise ValueError(f"vmap: got in_dim={dim} for an input with {leaf.ndim} dimensions, expected "
-                         f"{-leaf.ndim} <= in_dim < {leaf.ndim}")
+        raise ValueError(f"vmap: Got in_dim={dim} for some input, but that input is a Tensor of dimensionality "
+                         f"{leaf.ndim} so expected in_dim to satisfy -{leaf.ndim} <= in_dim < {leaf.ndim}")
     return dim % leaf.ndim
 
 
 class _Batch:
     """Arguments and where they are cut."""
 
-    def __init__(self, args: tuple[Any, ...], in_dims: Any) -> None:
+    def __init__(self, args: tuple[Any, ...], in_dims: Any, what: str) -> None:
         if not args:
-            raise ValueError("vmap: the function was called without inputs, so there is no size to map over")
+            raise ValueError(f"vmap({what})(<inputs>): got no inputs. Maybe you forgot to add inputs, or you are "
+                             f"trying to vmap over a function with no inputs: then there is no size to map over")
         if not isinstance(in_dims, (int, tuple, list)):
-            raise ValueError("vmap: in_dims is an int or a (nested) tuple with one entry for each input, not "
-                             f"{in_dims}")
+            raise ValueError(f"vmap({what}, in_dims={in_dims}, ...)(<inputs>): expected `in_dims` to be int or a "
+                             f"(potentially nested) tuple matching the structure of inputs, got: {type(in_dims)}")
         self.tree = args
         try:
             dims = _spread(in_dims, args)
         except _Misfit:
-            raise ValueError(f"vmap: in_dims={in_dims} does not have the structure of the inputs") from None
+            raise ValueError(f"vmap({what}, in_dims={in_dims}, ...)(<inputs>): in_dims is not compatible with the "
+                             "structure of inputs: it is an int, or has an entry for each of them") from None
         self.leaves = _trees.leaves(args)
         self.dims = [_place(leaf, d) for leaf, d in zip(self.leaves, dims)]
         sizes = [leaf.shape[d] for leaf, d in zip(self.leaves, self.dims) if d is not None]
         if not sizes:
             raise ValueError("vmap: at least one input must be mapped over; in_dims is None for all")
         if len(set(sizes)) != 1:
-            raise ValueError(f"vmap: expected all tensors to have the same size in the mapped dimension, got {sizes}")
+            raise ValueError(f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes "
+                             f"{sizes} for the mapped dimension")
         self.size: int = sizes[0]
 
-    def slice(self, i: int) -> tuple[Any, ...]:
-        cut = [leaf if d is None else leaf.select(d, i) for leaf, d in zip(self.leaves, self.dims)]
-        made: tuple[Any, ...] = _trees.like(self.tree, cut)
-        return made
-
-    def sample(self) -> tuple[Any, ...]:
-        """Zeros like a slice, for a batch that has none."""
-        cut = [leaf if d is None else leaf.new_zeros([n for k, n in enumerate(leaf.shape) if k != d])
-               for leaf, d in zip(self.leaves, self.dims)]
-        made: tuple[Any, ...] = _trees.like(self.tree, cut)
-        return made
-
-
-def _results(output: Any) -> list[Tensor]:
-    found = _trees.leaves(output)
-    for leaf in found:
-        if not isinstance(leaf, Tensor):
-            raise ValueError(f"vmap: the function must return tensors only, got {type(leaf).__name__}")
-    return found
+    def examples(self, vmap: int, start: int, end: int) -> tuple[Any, ...]:
+        """The arguments with one example of start..end in place of each tensor that is mapped."""
+        made = []
+        for leaf, d in zip(self.leaves, self.dims):
+            if d is not None:
+                whole = start == 0 and end == self.size
+                leaf = _C._batched(leaf if whole else leaf.narrow(d, start, end - start), d, vmap)
+            made.append(leaf)
+        tree: tuple[Any, ...] = _trees.like(self.tree, made)
+        return tree
 
 
-def _joined(column: tuple[Tensor, ...], dim: int | None, empty: bool) -> Tensor:
-    """The results of all slices as one tensor."""
-    first = column[0]
+def _out_places(out_dims: Any, output: Any, what: str) -> list[int | None]:
+    try:
+        return _spread(out_dims, output)
+    except _Misfit:
+        pass
+    if isinstance(output, Tensor) and isinstance(out_dims, (tuple, list)) and len(out_dims) == 1:
+        try:
+            return _spread(out_dims[0], output)
+        except _Misfit:
+            pass
+    raise ValueError(f"vmap({what}, ..., out_dims={out_dims}): out_dims is not compatible with the structure of the "
+                     "outputs: it is an int, or has an entry for each of them")
+
+
+def _whole(leaf: Any, dim: int | None, vmap: int, what: str) -> Any:
+    """A result with its batch where dim says."""
+    if not isinstance(leaf, Tensor):
+        if dim is None:
+            return leaf
+        raise ValueError(f"vmap({what}, ...): `{what}` must only return Tensors, got type {type(leaf)}. Did you mean "
+                         f"to set out_dims= to None for output?")
     if dim is None:
-        if any(t is not first and not equal(t, first) for t in column):
-            raise ValueError("vmap: out_dims is None for a result that differs between slices")
-        return first
-    if not -first.ndim - 1 <= dim <= first.ndim:
-        raise IndexError(f"vmap: out_dim={dim} is out of range for results with {first.ndim} dimensions")
-    if len({t.dtype for t in column}) > 1:
-        raise ValueError("vmap: the slices' results have different types")
-    made: Tensor = _C.stack(list(column), dim)
-    return made.narrow(dim, 0, 0) if empty else made
+        if _C._is_batched(leaf, vmap):
+            raise ValueError(f"vmap({what}, ...): `{what}` can not return a BatchedTensor when out_dim is None: this "
+                             "result differs between examples")
+        return leaf
+    if not -leaf.ndim - 1 <= dim <= leaf.ndim:
+        raise IndexError(f"vmap: Dimension out of range (expected to be in range of [{-leaf.ndim - 1}, {leaf.ndim}], "
+                         f"but got {dim})")
+    return _C._unbatched(leaf, dim, vmap)
+
+
+def _joined(parts: list[Any], dim: int | None) -> Any:
+    return parts[0] if dim is None or not isinstance(parts[0], Tensor) else _C.cat(parts, dim)
 
 
 def vmap(func: Callable[..., Any], in_dims: Any = 0, out_dims: Any = 0, randomness: str = "error", *,
@@ -110,34 +172,32 @@ def vmap(func: Callable[..., Any], in_dims: Any = 0, out_dims: Any = 0, randomne
     """A function that maps func over a dimension of its arguments.
 
     in_dims: that dimension, for all arguments or in a tuple for each (None: the argument is not mapped; nested for
-    nested arguments). Keyword arguments are not mapped. out_dims: where the dimension goes in the results,
-    for all or nested. randomness: may func draw random numbers: "error" (no), "different" ones or the "same" for each
-    slice. The slices are computed one after the other, so chunk_size, a bound on memory in torch, bounds nothing."""
-    if randomness not in ("error", "different", "same"):
-        raise RuntimeError(f"vmap: randomness is 'error', 'different' or 'same', not {randomness!r}")
+    nested arguments). Keyword arguments are not mapped. out_dims: where the dimension goes in the
+    results, for all or nested. randomness: what func does where it draws random numbers: "error", "different" ones for
+    each example, or the "same". chunk_size: how many examples at once, to bound memory; None for all."""
+    if randomness not in _RANDOMNESS:
+        raise RuntimeError(f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}")
     if chunk_size is not None and chunk_size <= 0:
-        raise ValueError(f"vmap: chunk_size should be None or greater than 0, got {chunk_size}")
-    only_speed("vmap", chunk_size=chunk_size)
+        raise ValueError(f"vmap: chunk_size should be None or greater than 0. (got {chunk_size})")
+    what = getattr(func, "__name__", repr(func))
+
+    def part(batch: _Batch, start: int, end: int, kwargs: dict[str, Any]) -> tuple[Any, list[Any], list[int | None]]:
+        """One call for examples start..end: (the output's structure, its leaves, their places)."""
+        with Running(0, end - start, randomness).begun() as level:
+            output = func(*batch.examples(level.number, start, end), **kwargs)
+            places = _out_places(out_dims, output, what)
+            leaves = _trees.leaves(output)
+            return output, [_whole(leaf, d, level.number, what) for leaf, d in zip(leaves, places)], places
 
     @functools.wraps(func)
     def run(*args: Any, **kwargs: Any) -> Any:
-        batch = _Batch(args, in_dims)
-        structure, rows, before = None, [], _C._random_state()
-        for i in range(max(batch.size, 1)):
-            if randomness == "same" and i > 0:
-                _C._random_set_state(*before)
-            output = func(*(batch.slice(i) if batch.size else batch.sample()), **kwargs)
-            if randomness == "error" and i == 0 and _C._random_state() != before:
-                raise RuntimeError("vmap: the function drew random numbers; say randomness='different' or 'same'")
-            structure = output if i == 0 else structure
-            rows.append(_results(output))
-        try:
-            dims = _spread(out_dims, structure)
-        except _Misfit:
-            if not isinstance(structure, Tensor) or not isinstance(out_dims, (tuple, list)) or len(out_dims) != 1:
-                raise ValueError(f"vmap: out_dims={out_dims} does not have the structure of the results") from None
-            dims = _spread(out_dims[0], structure)
-        columns = zip(*rows)
-        return _trees.like(structure, [_joined(c, d, not batch.size) for c, d in zip(columns, dims)])
+        batch = _Batch(args, in_dims, what)
+        step = min(chunk_size or batch.size, batch.size) or 1
+        starts = range(0, batch.size, step) if batch.size else range(1)
+        parts = [part(batch, i, min(i + step, batch.size), kwargs) for i in starts]
+        output, leaves, places = parts[0]
+        if len(parts) > 1:
+            leaves = [_joined(list(column), d) for column, d in zip(zip(*(p[1] for p in parts)), places)]
+        return _trees.like(output, leaves)
 
     return run

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Callable, Iterable, ParamSpec, Sequence, 
 
 from . import _C, _trees
 from ._modes import enable_grad
-from ._arguments import only_speed
 from ._control import map, scan, while_loop
 from ._tensor import Tensor
 from ._vmap import vmap
@@ -191,8 +190,9 @@ def jacrev(func: Callable[_P, Any], argnums: _Numbers = 0, *, has_aux: bool = Fa
            chunk_size: int | None = None) -> Callable[_P, Any]:
     """A function that returns all derivatives of func's results by the arguments at argnums: of shape
     output.shape + input.shape, nested as the output is and, inside, as the arguments are; with has_aux
-    (derivatives, aux). One walk for each element of the output, whatever chunk_size says."""
-    only_speed("jacrev", chunk_size=chunk_size)
+    (derivatives, aux). One backward walk for all elements of an output together, or for chunk_size of them at a
+    time, to bound memory."""
+    _check_chunk(chunk_size)
 
     @functools.wraps(func)
     def run(*args: Any, **kwargs: Any) -> Any:
@@ -204,7 +204,7 @@ def jacrev(func: Callable[_P, Any], argnums: _Numbers = 0, *, has_aux: bool = Fa
             output, aux = _split(result, has_aux, "jacrev")
             rows = []
             for leaf in _trees.tensors(output, "jacrev: output"):
-                found = _functional._rows(leaf, fresh, record, False)
+                found = _functional._all_rows(leaf, fresh, record, chunk_size)
                 if not record:
                     found = tuple(t.detach() for t in found)
                 row = _trees.like(chosen, found)
@@ -217,17 +217,42 @@ def jacrev(func: Callable[_P, Any], argnums: _Numbers = 0, *, has_aux: bool = Fa
 
 def jacfwd(func: Callable[_P, Any], argnums: _Numbers = 0, has_aux: bool = False, *, chunk_size: int | None = None,
            randomness: str = "error") -> Callable[_P, Any]:
-    """What jacrev computes: forward mode is made of backward walks here, so that rows are never dearer than columns.
-    func runs once, so what it draws is the "same" for all of them."""
-    only_speed("jacfwd", chunk_size=chunk_size)
+    """What jacrev computes, column by column: all of them together, or chunk_size at a time. func runs once, so what it
+    draws is the "same" for all of them."""
+    _check_chunk(chunk_size)
     if randomness not in ("error", "same"):
         raise NotImplementedError("jacfwd: randomness is 'error' or 'same', not %r" % (randomness,))
-    return jacrev(func, argnums, has_aux=has_aux)
+
+    @functools.wraps(func)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        numbers, alone = _numbers(argnums, len(args))
+        chosen = tuple(args[n] for n in numbers)
+        with _Level() as inner:
+            fresh, record = _begin(chosen, inner, "jacfwd")
+            before = _C._random_state()
+            result = func(*_replaced(args, numbers, _trees.like(chosen, fresh)), **kwargs)
+            if randomness == "error" and _C._random_state() != before:
+                raise RuntimeError("jacfwd: called random operation in randomness error mode; say "
+                                   "randomness='same'")
+            output, aux = _split(result, has_aux, "jacfwd")
+            rows = []
+            for found in _functional._all_columns(_trees.tensors(output, "jacfwd: output"), fresh, record, chunk_size):
+                row = _trees.like(chosen, found if record else [t.detach() for t in found])
+                rows.append(row[0] if alone else row)
+            aux = _finished(aux, record)
+        tree = _trees.like(output, rows)
+        return (tree, aux) if has_aux else tree
+    return run
+
+
+def _check_chunk(chunk_size: int | None) -> None:
+    if chunk_size is not None and chunk_size <= 0:
+        raise ValueError("chunk_size should be greater than 0")
 
 
 def hessian(func: Callable[_P, Any], argnums: _Numbers = 0) -> Callable[_P, Any]:
     """A function that returns the second derivatives of func: the Jacobian of its Jacobian."""
-    return jacrev(jacrev(func, argnums), argnums)
+    return jacfwd(jacrev(func, argnums), argnums)
 
 
 # ---- functions of modules ----

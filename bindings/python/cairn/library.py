@@ -72,6 +72,11 @@ class _Op:
         """What torch.ops calls."""
         args, kwargs = self.schema.bound(args, kwargs)
         tensors = list(_tensors((args, kwargs)))
+        if _C._vmap_depth():
+            from .autograd import _function_vmap
+            level = _function_vmap.innermost(tuple(tensors))
+            if level is not None:
+                return _function_vmap.call(self.call, self.vmap, args, kwargs, level)
         args, kwargs = self._cast(tensors, args, kwargs)
         tensors = list(_tensors((args, kwargs)))
         for key in ("Autograd" + _KEYS.get(_device(tensors), ""), "Autograd"):
@@ -343,7 +348,8 @@ def register_autocast(op: Any, device_type: str, cast_inputs: Any, /, *,
 
 
 def register_vmap(op: Any, func: Any = None, /, *, lib: Any = None) -> Any:  # unused: lib (there is one)
-    """func(info, in_dims, *arguments), kept for vmap; cairn.vmap calls the op for each element instead."""
+    """func(info, in_dims, *arguments) is what vmap calls, with whole batches; it returns (results, where they have the
+    batch). Without one the op is called for each example."""
     def around(function: Callable[..., Any]) -> Callable[..., Any]:
         _known(op).vmap = function
         return function

@@ -272,6 +272,7 @@ int cnpy_add_profiles(PyObject *module); /* profile.c */
 int cnpy_add_code(PyObject *module); /* code.c */
 int cnpy_add_memory_events(PyObject *module);
 int cnpy_add_limits(PyObject *module);  /* limits.c */
+int cnpy_add_vmap(PyObject *module);    /* vmap.c */
 int cnpy_add_compile(PyObject *module); /* compile.c */
 extern PyMethodDef cnpy_compile_key_functions[];
 int cnpy_add_control(PyObject *module); /* control.c */

@@ -483,7 +483,7 @@ static int add_all(PyObject *module)
   return cnpy_add_optim(module) || cnpy_add_data(module) || cnpy_add_files(module) || cnpy_add_zoo(module) ||
                  cnpy_add_streams(module) || cnpy_add_compile(module) || cnpy_add_control(module) ||
                  cnpy_add_lists(module) || cnpy_add_graph(module) || cnpy_add_mesh(module) ||
-                 cnpy_add_limits(module) || cnpy_add_onnx(module)
+                 cnpy_add_limits(module) || cnpy_add_vmap(module) || cnpy_add_onnx(module)
              ? -1
              : 0;
 }

@@ -2,6 +2,7 @@
  *
  * Place in the flow: cairn.Tensor, a Python class, derives from it and adds what is not worth writing in C.
  * Invariant: an object owns exactly one reference to its tensor, from its making to its end. */
+#include <cairn/vmap.h>
 #include <string.h>
 
 #include "autograd.h"
@@ -252,6 +253,12 @@ static PyMethodDef methods[] = {
 static int tensor_bool(PyObject *self)
 {
   cn_tensor *t = cnpy_t(self);
+  if (cn_is_batched(t)) {
+    cnpy_fail(PyExc_RuntimeError, "vmap: It looks like you're attempting to use a Tensor in some data-dependent "
+                                  "control flow. We don't support that yet: it stands for one example of a batch, and "
+                                  "whether it is true differs between examples; use where in its place");
+    return -1;
+  }
   if (cn_numel(t) != 1) {
     cnpy_fail(PyExc_RuntimeError, cn_numel(t) ? "Boolean value of Tensor with more than one value is ambiguous"
                                               : "Boolean value of Tensor with no values is ambiguous");

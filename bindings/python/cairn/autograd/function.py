@@ -164,6 +164,13 @@ class Function:
         raise NotImplementedError("this Function needs a static method backward (or vjp) to be gone through backward")
 
     vjp = backward
+    generate_vmap_rule: ClassVar[bool] = False
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, *args: Any) -> Any:
+        """(results, where they have the batch) of whole batches: args have theirs at in_dims (None: one for all
+        examples); info.batch_size and info.randomness are those of the vmap."""
+        raise NotImplementedError("this Function needs a static method vmap, or generate_vmap_rule = True, for vmap")
 
     if not TYPE_CHECKING:
         @staticmethod
@@ -191,6 +198,11 @@ class Function:
     @classmethod
     def _apply(cls, *args: Any) -> Any:
         """Runs forward and records it; returns what forward returned."""
+        if _C._vmap_depth():
+            from . import _function_vmap
+            level = _function_vmap.innermost(args)
+            if level is not None:
+                return _function_vmap.apply(cls, args, level)
         ctx = FunctionCtx()
         ctx._function = cls
         ctx._in_tensors = tuple(isinstance(a, Tensor) for a in args)

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Callable, Sequence, overload
 
 from .. import _C
 from .._modes import enable_grad
-from .._arguments import only_speed
 from .._tensor import Tensor
 from . import grad as _grad
 
@@ -43,10 +42,12 @@ def _single(values: Sequence[Any], alone: bool) -> _Answer:
 
 
 def _fresh(tensors: Sequence[Tensor], create_graph: bool) -> _Tensors:
-    """Inputs that can be differentiated by, cut off from what was before unless the result is to be recorded."""
+    """Inputs that can be differentiated by, cut off from what was before unless the result is to be recorded. Inside of
+    vmap each example has its own, so that gradients are not added up over examples."""
+    given = [_C._batched_all(t) for t in tensors]
     if not create_graph:
-        return tuple(t.detach().requires_grad_() for t in tensors)
-    return tuple(t.view_as(t) if t.requires_grad else t.detach().requires_grad_() for t in tensors)
+        return tuple(t.detach().requires_grad_() for t in given)
+    return tuple(t.view_as(t) if t.requires_grad else t.detach().requires_grad_() for t in given)
 
 
 def _plain(values: Sequence[Tensor], create_graph: bool) -> _Tensors:
@@ -135,6 +136,43 @@ def jvp(func: _Function, inputs: _Given, v: _Given | None = None, create_graph: 
     return _single(_plain(outputs, create_graph), alone), _single(_plain(result, create_graph), alone)
 
 
+def _basis(like: Tensor) -> Tensor:
+    """All tensors of that shape with a single one among zeros, one behind the other."""
+    n = like.numel()
+    made: Tensor = _C.eye(n, dtype=like.dtype, device=like.device).reshape((n, *like.shape))
+    return made
+
+
+def _all_rows(output: Tensor, inputs: Sequence[Tensor], create_graph: bool, chunk_size: int | None = None) -> _Tensors:
+    """What _rows gives, by one backward walk with a batch of gradients."""
+    from .._vmap import vmap
+
+    def row(seed: Tensor) -> _Tensors:
+        return _derive((output,), inputs, (seed,), create_graph, False, "jacobian")
+
+    shape = tuple(output.shape)
+    found: _Tensors = vmap(row, chunk_size=chunk_size)(_basis(output))
+    return tuple(g.reshape(shape + tuple(x.shape)) for g, x in zip(found, inputs))
+
+
+def _all_columns(outputs: Sequence[Tensor], inputs: Sequence[Tensor], create_graph: bool,
+                 chunk_size: int | None = None) -> list[_Tensors]:
+    """The Jacobians of the outputs, one input after the other: for each output a tuple as _rows gives. The gradient is
+    linear in its seed; its derivative by the seed, along a batch of directions, is a batch of columns."""
+    from .._vmap import vmap
+    seeds = tuple(_C._batched_all(_C.zeros_like(o)).requires_grad_() for o in outputs)
+    back = _derive(outputs, inputs, seeds, True, False, "jacfwd")
+    found: list[list[Tensor]] = [[] for _ in outputs]
+    for x, g in zip(inputs, back):
+        def column(direction: Tensor, g: Tensor = g) -> _Tensors:
+            return _derive((g,), seeds, (direction,), create_graph, False, "jacfwd")
+
+        columns = vmap(column, out_dims=-1, chunk_size=chunk_size)(_basis(x))
+        for row, o, c in zip(found, outputs, columns):
+            row.append(c.reshape(tuple(o.shape) + tuple(x.shape)))
+    return [tuple(row) for row in found]
+
+
 def _rows(output: Tensor, inputs: Sequence[Tensor], create_graph: bool, strict: bool) -> _Tensors:
     """The Jacobian of one output: per input a tensor of shape output.shape + input.shape."""
     flat, rows = output.reshape(-1), []
@@ -161,16 +199,27 @@ def jacobian(func: _Function, inputs: _Given, create_graph: bool = ..., strict: 
 def jacobian(func: _Function, inputs: _Given, create_graph: bool = False, strict: bool = False,
              vectorize: bool = False, strategy: str = "reverse-mode") -> _Answer:
     """All derivatives of the outputs by the inputs: a tensor of shape output.shape + input.shape; tuples of them for
-    several inputs, tuples of those for several outputs. Computed by backward walks, whatever strategy says."""
+    several inputs, tuples of those for several outputs. vectorize: all rows in one backward walk, or with the strategy
+    "forward-mode" all columns at once; else one walk for each row."""
     if strategy not in ("reverse-mode", "forward-mode"):
         raise ValueError("jacobian: strategy is 'reverse-mode' or 'forward-mode'")
-    only_speed("jacobian", False, vectorize=vectorize)
-    only_speed("jacobian", "reverse-mode", strategy=strategy)
+    if vectorize and strict:
+        raise RuntimeError("jacobian: `strict=True` and `vectorize=True` are not supported together")
+    if strategy == "forward-mode" and create_graph:
+        raise NotImplementedError("jacobian: create_graph is not for the forward-mode strategy; use func.jacfwd")
+    if strategy == "forward-mode" and not vectorize:
+        raise NotImplementedError("jacobian: the forward-mode strategy needs vectorize=True")
     with enable_grad():
         given, alone = _tuple(inputs, "jacobian: inputs")
         fresh = _fresh(given, create_graph)
         outputs, out_alone = _tuple(func(*fresh), "jacobian: outputs")
-        result = tuple(_plain(_rows(o, fresh, create_graph, strict), create_graph) for o in outputs)
+        if not vectorize:
+            rows = [_rows(o, fresh, create_graph, strict) for o in outputs]
+        elif strategy == "forward-mode":
+            rows = _all_columns(outputs, fresh, create_graph)
+        else:
+            rows = [_all_rows(o, fresh, create_graph) for o in outputs]
+        result = tuple(_plain(row, create_graph) for row in rows)
     return _single(tuple(_single(row, alone) for row in result), out_alone)
 
 
@@ -188,8 +237,6 @@ def hessian(func: _One, inputs: _Given, create_graph: bool = False, strict: bool
     several inputs."""
     if outer_jacobian_strategy not in ("reverse-mode", "forward-mode"):
         raise ValueError("hessian: outer_jacobian_strategy is 'reverse-mode' or 'forward-mode'")
-    only_speed("hessian", False, vectorize=vectorize)
-    only_speed("hessian", "reverse-mode", outer_jacobian_strategy=outer_jacobian_strategy)
     given, alone = _tuple(inputs, "hessian: inputs")
 
     def gradient(*xs: Tensor) -> _Tensors:
@@ -197,7 +244,8 @@ def hessian(func: _One, inputs: _Given, create_graph: bool = False, strict: bool
         _scalar(outputs, out_alone, "hessian")
         return _derive((outputs[0].reshape(()),), xs, (_C.ones_like(outputs[0].reshape(())),), True, strict, "hessian")
 
-    result = jacobian(gradient, given, create_graph=create_graph, strict=strict)
+    result = jacobian(gradient, given, create_graph=create_graph, strict=strict, vectorize=vectorize,
+                      strategy=outer_jacobian_strategy)
     return result[0][0] if alone else result
 
 
