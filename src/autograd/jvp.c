@@ -1,8 +1,8 @@
 /* jvp.c: forward mode: the product of a Jacobian with a vector, by going backward twice.
  *
  * Place in the flow: above cn_grad. The gradient g -> J^T g of a recorded function is linear in g; its own gradient,
- * with the tangents as seed, is J v, whatever g was (zeros here). Invariant: the gradients of leaves are left alone,
- * and what the caller recorded before is not walked. */
+ * with the tangents as seed, is J v, whatever g was (ones here: some gradients are computed by logarithms of g).
+ * Invariant: the gradients of leaves are left alone, and what the caller recorded before is not walked. */
 #include <cairn/ops.h>
 
 #include "autograd.h"
@@ -13,7 +13,7 @@
 typedef struct jvp {
   size_t nin, nout;
   cn_tensor **in, **out;      /* the inputs cut off, fn's results */
-  cn_tensor **seed;           /* g: zeros of each result's shape */
+  cn_tensor **seed;           /* g: ones of each result's shape */
   cn_tensor **back;           /* J^T g: of each input's shape */
   cn_tensor **roots, **seeds; /* those of them that take part in a walk */
   cn_tensor **found;
@@ -83,7 +83,7 @@ static int derive(jvp *j, cn_tensor **result, cn_tensor *const *tangents, cn_ten
   size_t nby = floats_of(j, by, v, tangents);
   for (size_t i = 0; i < j->nout; i++) {
     bool is_float = cn_dtype_is_float(cn_dtype_of(j->out[i]));
-    j->seed[i] = cn_zeros_like_with(j->out[i], NULL);
+    j->seed[i] = cn_ones_like_with(j->out[i], NULL);
     if (j->seed[i] && is_float) j->seed[i] = cn_requires_grad(j->seed[i], true);
     if (!j->seed[i]) return cn_err();
   }

@@ -319,7 +319,8 @@ static int open_up(cni_batching *b, const cni_applying *a)
 static cn_tensor *fit(const cni_batching *b, cn_tensor *t, const cn_spec *s)
 {
   int64_t shape[CN_MAX_DIMS + 1] = {b->size};
-  if (b->info->row->flags & CN_OP_COMPOSITE) return t; /* nothing was inferred, and rules of composites are exact */
+  /* Nothing was inferred: rules of composites, and of what depends on data, are exact. */
+  if (b->info->row->flags & CN_OP_COMPOSITE || s->data_dependent) return t;
   memcpy(shape + 1, s->shape, (size_t)s->ndim * sizeof *shape);
   if (t && !cni_same_shape(t->d.ndim, t->d.shape, s->ndim + 1, shape))
     t = cn_reshape(t, shape, (size_t)s->ndim + 1);
@@ -401,7 +402,7 @@ int cni_batch_run(cni_applying *a, const cni_vmap *v)
   if (!status && !composite) status = a->info->row->infer(c);
   if (status) return status;
   for (int i = 0; i < c->nout && !composite; i++)
-    if (c->spec[i].data_dependent) return dynamic(a->info);
+    if (c->spec[i].data_dependent && !cni_batch_has_rule(a->info)) return dynamic(a->info);
   size_t count = (size_t)(c->nin + 1), results = (size_t)(c->nout + 1);
   cn_tensor *few[3 * FEW + 1], **room = few;
   bool is_few[FEW], *is = is_few;

@@ -67,7 +67,8 @@ static cn_tensor *moved(cn_tensor *t, int first, int count, int to)
 int cni_batch_op_index(cni_batching *b)
 {
   places p = places_of(b);
-  if (p.n >= CN_MAX_DIMS || p.first < 0 || (p.masks && p.differ)) return cni_batch_loop(b);
+  if (p.masks && p.differ) return cni_batch_refused(b);
+  if (p.n >= CN_MAX_DIMS || p.first < 0) return cni_batch_loop(b);
   if (!b->is[0]) { /* (size, indices) where the indices were: at the first of them, or in front */
     int at = p.beside ? p.first : 0;
     int status = lay_out(b, &p);
@@ -220,3 +221,17 @@ int cni_batch_op_embedding_grad(cni_batching *b)
 
 /* one_hot(input, num_classes): the largest class would be another for each example */
 int cni_batch_op_one_hot(cni_batching *b) { return b->args[1].u.i >= 1 ? cni_batch_call(b) : cni_batch_refused(b); }
+
+/* masked_select(input, mask): a mask that all examples share picks the same of each. */
+int cni_batch_op_masked_select(cni_batching *b)
+{
+  if (b->is[1]) return cni_batch_refused(b);
+  int rank = b->c->in[0]->d.ndim > b->c->in[1]->d.ndim ? b->c->in[0]->d.ndim : b->c->in[1]->d.ndim;
+  cn_tensor *given[2] = {cni_batch_lined_up(b->in[0], rank), b->in[1]}, *both[2];
+  if (!b->size) return cni_batch_refused(b);
+  if (!given[0] || cn_broadcast_tensors(both, 2, given, 2) < 0) return cn_err();
+  if (!rank) both[0] = cn_unsqueeze(both[0], 1), both[1] = cn_unsqueeze(both[1], 1);
+  cn_tensor *at[2] = {NULL, cn_select(both[1], 0, 0)};
+  b->out[0] = cn_index(both[0], at, 2);
+  return cn_err();
+}

@@ -35,6 +35,8 @@ static bool is_one(const cn_value *v) { return v->tag == CN_V_FLOAT ? v->u.f == 
 static int sum_and_product(cni_batching *b, int rank)
 {
   const cn_value *beta = &b->args[3], *alpha = &b->args[4];
+  bool fraction = beta->tag == CN_V_FLOAT || alpha->tag == CN_V_FLOAT;
+  if (fraction && !cni_dtype_is_inexact(b->c->spec[0].dtype)) return cni_batch_loop(b); /* rounded as the op does */
   cn_tensor *p = product(b, 1, 2), *x = b->is[0] ? cni_batch_lined_up(b->in[0], rank) : b->in[0];
   if (!is_one(alpha)) p = cn_mul(p, cni_number(alpha));
   if (!is_zero(beta)) p = cn_add_with(p, is_one(beta) ? x : cn_mul(x, cni_number(beta)), NULL);
@@ -53,7 +55,8 @@ int cni_batch_op_linear(cni_batching *b)
   if (w->ndim != 2) return CN_REFUSED;
   cn_tensor *y;
   if (b->is[1]) {
-    int64_t rows = x->ndim > 1 || !x->shape[0] ? x->numel / (x->shape[x->ndim - 1] ? x->shape[x->ndim - 1] : 1) : 1;
+    int64_t rows = 1;
+    for (int i = 0; i < x->ndim - 1; i++) rows *= x->shape[i];
     cn_tensor *in = b->is[0] ? cni_batch_shaped(b->in[0], (const int64_t[]){b->size, rows}, 2, x->ndim)
                              : cni_batch_shaped(b->in[0], &rows, 1, x->ndim - 1);
     y = cn_matmul(in, cni_swapped(b->in[1]));

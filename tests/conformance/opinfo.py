@@ -7,7 +7,7 @@ usage: build/peers/bin/python tests/conformance/opinfo.py [options]
   --dtypes NAME...    these dtypes alone (float32 float64 float16 bfloat16 int64 bool, the other integers, float8_...,
                       complex64 complex128)
   --checks NAME...    these checks alone (forward noncontiguous method inplace operator out errors second
-                      distribution compiled)
+                      distribution compiled vmap tangent)
   --sample N          at most N samples per op, dtype and check, chosen by a fixed seed; fewer dtypes
   --reference         OpInfo's larger sets of samples (extremal and large values, odd strides)
   --jobs N            worker processes (default 2)
@@ -42,7 +42,7 @@ SIDE_DTYPES = ["float32", "bfloat16", "int64", "bool", "complex64"]
 COMPILED_DTYPES = ["float32", "bfloat16", "int64"]
 QUIET_SECONDS = 240     # a worker that says nothing for so long hangs
 CHECKS = ["forward", "noncontiguous", "method", "inplace", "operator", "out", "errors", "second", "distribution",
-          "compiled"]
+          "compiled", "vmap", "tangent"]
 
 
 def wanted_names():
@@ -54,6 +54,7 @@ def wanted_names():
 def checks_of(judge, dtype, options):
     """The checks of one entry and dtype, in order: functions that give outcomes."""
     import compiled  # pylint: disable=import-outside-toplevel
+    import functions  # pylint: disable=import-outside-toplevel
     import variants  # pylint: disable=import-outside-toplevel
     wide = {"forward": judge.forward}
     if dtype in MAIN_DTYPES:
@@ -69,6 +70,8 @@ def checks_of(judge, dtype, options):
     wide["distribution"] = judge.distribution
     if dtype in COMPILED_DTYPES and options.module == "cairn":
         wide["compiled"] = lambda: compiled.compiled(judge)
+    wide["vmap"] = lambda: functions.vmap(judge)
+    wide["tangent"] = lambda: functions.tangent(judge)
     return [run for name, run in wide.items() if not options.checks or name in options.checks]
 
 
@@ -124,7 +127,7 @@ def load(name):
     """Imports the package with its parts."""
     import importlib  # pylint: disable=import-outside-toplevel
     module = importlib.import_module(name)
-    for part in ("nn.functional", "linalg", "special", "fft", "autograd"):
+    for part in ("nn.functional", "linalg", "special", "fft", "autograd", "func"):
         try:
             importlib.import_module(f"{name}.{part}")
         except ImportError:

@@ -17,6 +17,7 @@ from ._control import map, scan, while_loop
 from ._tensor import Tensor
 from ._vmap import vmap
 from .autograd import functional as _functional
+from .autograd.function import forward_mode
 
 __all__ = ["functional_call", "functionalize", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp",
            "linearize", "map", "replace_all_batch_norm_modules_", "scan", "stack_module_state", "vjp", "vmap",
@@ -157,7 +158,8 @@ def jvp(func: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any,
         fresh, record = _begin(primals, inner, "jvp")
         moved = _functional._vector(tuple(_trees.tensors(tangents, "jvp: tangents")), fresh, "jvp")
         record = record or any(t.requires_grad for t in moved)
-        output, aux = _split(func(*_trees.like(primals, fresh)), has_aux, "jvp")
+        with forward_mode():
+            output, aux = _split(func(*_trees.like(primals, fresh)), has_aux, "jvp")
         results = _trees.tensors(output, "jvp: output")
         found = _functional._twice(results, fresh, moved, record, strict, "jvp")
         result = tuple(_finished(t, record) for t in (output, _trees.like(output, found)))
@@ -169,9 +171,10 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
     func is called once, however often the function is."""
     with _Level() as inner:
         fresh, record = _begin(primals, inner, "linearize")
-        output = func(*_trees.like(primals, fresh))
+        with forward_mode():
+            output = func(*_trees.like(primals, fresh))
         results = _trees.tensors(output, "linearize: output")
-        seeds = tuple(_C.zeros_like(t).requires_grad_() for t in results)
+        seeds = tuple(_C.ones_like(t).requires_grad_() for t in results)
         back = _functional._derive(results, fresh, seeds, True, False, "linearize")
 
     def forward(*tangents: Any) -> Any:
@@ -230,7 +233,8 @@ def jacfwd(func: Callable[_P, Any], argnums: _Numbers = 0, has_aux: bool = False
         with _Level() as inner:
             fresh, record = _begin(chosen, inner, "jacfwd")
             before = _C._random_state()
-            result = func(*_replaced(args, numbers, _trees.like(chosen, fresh)), **kwargs)
+            with forward_mode():
+                result = func(*_replaced(args, numbers, _trees.like(chosen, fresh)), **kwargs)
             if randomness == "error" and _C._random_state() != before:
                 raise RuntimeError("jacfwd: called random operation in randomness error mode; say "
                                    "randomness='same'")

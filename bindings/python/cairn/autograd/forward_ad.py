@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from .. import _C
 from .._modes import enable_grad, is_grad_enabled
 from .._tensor import Tensor
+from .function import forward_mode
 
 __all__ = ["UnpackedDualTensor", "dual_level", "enter_dual_level", "exit_dual_level", "make_dual", "unpack_dual"]
 
@@ -23,6 +24,7 @@ class UnpackedDualTensor(NamedTuple):
     tangent: Tensor | None
 
 
+_mode = forward_mode()
 _levels: list[list[tuple[Tensor, Tensor]]] = []  # of each level its duals: (the tensor, its tangent)
 
 
@@ -31,6 +33,7 @@ def enter_dual_level() -> int:
     if _levels:
         raise RuntimeError("Nested forward mode AD is not supported at the moment")
     _levels.append([])
+    _mode.__enter__()
     return 0
 
 
@@ -39,6 +42,7 @@ def exit_dual_level(*, level: int | None = None) -> None:
     if not _levels or level not in (None, 0):
         raise RuntimeError("Trying to exit a forward AD level that was not the last one that was created.")
     _levels.pop()
+    _mode.__exit__()
 
 
 class dual_level:
@@ -91,7 +95,7 @@ def _along(result: Tensor, duals: list[tuple[Tensor, Tensor]]) -> Tensor | None:
         return None
     places = [dual for dual, _ in duals]
     with enable_grad():
-        seed = _C.zeros_like(result).requires_grad_()
+        seed = _C.ones_like(result).requires_grad_()
         back = _C._grad((result,), tuple(places), (seed,), True, True, True)
         used: list[Any] = [(b, tangent) for b, (_, tangent) in zip(back, duals) if b is not None]
         if not used:

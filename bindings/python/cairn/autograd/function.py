@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any, Callable, ClassVar, Sequence
+import threading
+from typing import TYPE_CHECKING, Any, Callable, ClassVar, Iterator, Sequence
 
 from .. import _C
 from .._modes import enable_grad, is_grad_enabled, no_grad
@@ -52,10 +53,13 @@ class FunctionCtx(_C.ContextBase):
     _out_places: tuple[int, ...]
     _out_count: int
     _out_metas: tuple[tuple[Size, _dtype, _device], ...]
+    _in_metas: tuple[tuple[Size, _dtype, _device] | None, ...]
     _noutputs: int
 
     def __init__(self) -> None:
         self._to_save: tuple[Tensor | None, ...] = ()
+        self._for_forward: tuple[Tensor | None, ...] = ()
+        self._forward_rule = False
         self._dirty: tuple[Tensor, ...] = ()
         self._constant: tuple[Tensor, ...] = ()
         self._materialize = True
@@ -76,8 +80,9 @@ class FunctionCtx(_C.ContextBase):
         """Keeps tensors (or None) for backward, which finds them in saved_tensors. One call only: the last counts."""
         self._to_save = tensors
 
-    def save_for_forward(self, *tensors: Tensor | None) -> None:  # unused: tensors (for jvp, which is never called)
-        """For jvp, which is not called here: forward-mode derivatives go by double backward."""
+    def save_for_forward(self, *tensors: Tensor | None) -> None:
+        """Keeps tensors (or None) for jvp, which finds them in saved_tensors."""
+        self._for_forward = tensors
 
     def mark_dirty(self, *args: Tensor) -> None:
         """Says which inputs forward wrote into. They must be among the results."""
@@ -99,12 +104,44 @@ class FunctionCtx(_C.ContextBase):
             if grad is None and self._materialize:
                 grad = _C.zeros(meta[0], dtype=meta[1], device=meta[2])
             full[place] = grad
-        result = function._backward_rule()(self, *full)
+        result = _transposed(self, full) if self._forward_rule else function._backward_rule()(self, *full)
         if isinstance(result, list):
             result = tuple(result)
         elif not isinstance(result, tuple):
             result = (result,)
         return _check_gradients(function, result, self._in_tensors)
+
+
+# ---- forward mode ----
+_state = threading.local()
+
+
+class forward_mode:  # noqa: N801
+    """While it is on, a Function that has a jvp is differentiated by it, in place of its backward."""
+
+    def __enter__(self) -> None:
+        _state.forward = getattr(_state, "forward", 0) + 1
+
+    def __exit__(self, *error: object) -> None:
+        _state.forward -= 1
+
+
+def _transposed(ctx: FunctionCtx, grads: Sequence[Tensor | None]) -> tuple[Any, ...]:
+    """The gradients of all arguments by jvp: it is linear in the tangents, and its own gradient by them is the
+    gradient. Forward-mode derivatives are derivatives of this by grads: jvp itself."""
+    with enable_grad():
+        tangents = [None if m is None else _C.ones(m[0], dtype=m[1], device=m[2]).requires_grad_()
+                    for m in ctx._in_metas]
+        moved: Any = ctx._function.jvp(ctx, *tangents)
+        several = moved if isinstance(moved, tuple) else (moved,)
+        pairs = [(t, g) for t, g in zip(several, grads)
+                 if isinstance(t, Tensor) and isinstance(g, Tensor) and t.requires_grad]
+        leaves = [t for t in tangents if t is not None]
+        found: Iterator[Any] = iter(())
+        if pairs and leaves:
+            found = iter(_C._grad(tuple(t for t, _ in pairs), tuple(leaves), tuple(g for _, g in pairs), True,
+                                  any(g.requires_grad for _, g in pairs), True))
+        return tuple(None if t is None else next(found, None) for t in tangents)
 
 
 def _check_gradients(function: type[Function], result: tuple[Any, ...], in_tensors: tuple[bool, ...]) -> _Gradients:
@@ -164,6 +201,13 @@ class Function:
         raise NotImplementedError("this Function needs a static method backward (or vjp) to be gone through backward")
 
     vjp = backward
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> Any:
+        """How the results change when the arguments change by tangents: one for each of them, None where it is no
+        tensor. Forward mode (func.jvp, forward_ad) takes it where there is one, in place of backward."""
+        raise NotImplementedError("this Function has no jvp of its own")
+
     generate_vmap_rule: ClassVar[bool] = False
 
     @staticmethod
@@ -219,7 +263,12 @@ class Function:
         ctx._noutputs = len(places)
         ctx._out_metas = tuple((o.shape, o.dtype, o.device) for o in tensors)
         saved, dirty, constant = ctx._to_save, ctx._dirty, ctx._constant
-        ctx._to_save = ctx._dirty = ctx._constant = ()
+        ctx._forward_rule = getattr(_state, "forward", 0) > 0 and cls.jvp is not Function.jvp
+        if ctx._forward_rule:
+            saved = ctx._for_forward or saved
+            ctx._in_metas = tuple((a.shape, a.dtype, a.device) if isinstance(a, Tensor) and
+                                  (a.is_floating_point() or a.is_complex()) else None for a in args)
+        ctx._to_save = ctx._for_forward = ctx._dirty = ctx._constant = ()
         ctx._very = tuple(None if any(t is o for o in tensors) else t for t in saved)  # results would refer to ctx
         inputs = tuple(a for a in args if isinstance(a, Tensor))
         results = _C._function_apply(ctx, cls.__name__ + "Backward", inputs, tensors, tuple(saved), tuple(dirty),

@@ -14,6 +14,7 @@ from .. import _C
 from .._modes import enable_grad
 from .._tensor import Tensor
 from . import grad as _grad
+from .function import forward_mode
 
 if TYPE_CHECKING:
     from typing import TypeAlias
@@ -110,8 +111,9 @@ def vjp(func: _Function, inputs: _Given, v: _Given | None = None, create_graph: 
 
 def _twice(outputs: Sequence[Tensor], inputs: Sequence[Tensor], v: Sequence[Tensor], create_graph: bool, strict: bool,
            what: str) -> _Tensors:
-    """J v by double backward: the gradient is linear in its seed; its derivative by the seed is J."""
-    seeds = tuple(_C.zeros_like(o).requires_grad_() for o in outputs)
+    """J v by double backward: the gradient is linear in its seed; its derivative by the seed is J, wherever it is taken.
+    It is taken at ones, since some gradients are computed by logarithms of their seeds."""
+    seeds = tuple(_C.ones_like(o).requires_grad_() for o in outputs)
     back = _derive(outputs, inputs, seeds, True, strict, what)
     return _derive(back, seeds, v, create_graph, False, what)
 
@@ -131,7 +133,8 @@ def jvp(func: _Function, inputs: _Given, v: _Given | None = None, create_graph: 
         given, _ = _tuple(inputs, "jvp: inputs")
         vector = _vector(v, given, "jvp")
         fresh = _fresh(given, create_graph)
-        outputs, alone = _tuple(func(*fresh), "jvp: outputs")
+        with forward_mode():
+            outputs, alone = _tuple(func(*fresh), "jvp: outputs")
         result = _twice(outputs, fresh, vector, create_graph, strict, "jvp")
     return _single(_plain(outputs, create_graph), alone), _single(_plain(result, create_graph), alone)
 
@@ -143,7 +146,8 @@ def _basis(like: Tensor) -> Tensor:
     return made
 
 
-def _all_rows(output: Tensor, inputs: Sequence[Tensor], create_graph: bool, chunk_size: int | None = None) -> _Tensors:
+def _all_rows(output: Tensor, inputs: Sequence[Tensor], create_graph: bool,
+              chunk_size: int | None = None) -> _Tensors:
     """What _rows gives, by one backward walk with a batch of gradients."""
     from .._vmap import vmap
 
@@ -160,7 +164,7 @@ def _all_columns(outputs: Sequence[Tensor], inputs: Sequence[Tensor], create_gra
     """The Jacobians of the outputs, one input after the other: for each output a tuple as _rows gives. The gradient is
     linear in its seed; its derivative by the seed, along a batch of directions, is a batch of columns."""
     from .._vmap import vmap
-    seeds = tuple(_C._batched_all(_C.zeros_like(o)).requires_grad_() for o in outputs)
+    seeds = tuple(_C._batched_all(_C.ones_like(o)).requires_grad_() for o in outputs)
     back = _derive(outputs, inputs, seeds, True, False, "jacfwd")
     found: list[list[Tensor]] = [[] for _ in outputs]
     for x, g in zip(inputs, back):
