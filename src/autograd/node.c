@@ -7,6 +7,7 @@
 
 #include "autograd.h"
 #include "base/dtype.h"
+#include "ops/apply.h"
 #include "ops/table.h"
 #include "tensor/args.h"
 
@@ -262,6 +263,7 @@ int cni_node_save(cni_node *n, int k, cn_tensor *t)
     return status;
   }
   if (CNI_UNLIKELY(n->op && n->op->copied) && n->op->copied & slot_bit(n, k)) return guard(&n->saved[k], alias);
+  if (CNI_UNLIKELY(st->copying != NULL) && cni_copies(st->copying, alias->storage)) return guard(&n->saved[k], alias);
   n->saved[k].t = alias;
   n->saved[k].version = cni_version(t);
   return CN_OK;

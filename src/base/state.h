@@ -76,6 +76,7 @@ struct cn_state {
   unsigned attention; /* ops/attention.c: the ways it may take; 0: all */
   struct cni_vmap *vmap; /* ops/batch.c: the innermost vmap that is running; NULL: none */
   struct cni_cast_cache *casts; /* of parameters, while autocast is on */
+  const struct cni_copying *copying; /* ops/apply.h: inputs of composites that may be written to; NULL usually */
   const struct cn_saved_hooks *saved_hooks; /* autograd/node.c: how values are kept for backward; NULL usually */
   void *saved_payload;
   uint64_t node_seq;  /* autograd/node.c: the newest node that this thread made, or made one from */

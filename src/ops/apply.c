@@ -212,11 +212,23 @@ void cni_drop_results(cn_call *c)
   }
 }
 
+bool cni_copies(const cni_copying *c, const struct cni_storage *s)
+{
+  for (; c; c = c->around)
+    for (int i = 0; i < c->call->nin && i < 16; i++)
+      if (c->mask & CN_IN(i) && c->call->in[i] && c->call->in[i]->storage == s) return true;
+  return false;
+}
+
 /* Runs the op's decomposition; its results become owned. */
 static int decompose(cni_applying *a)
 {
   size_t depth = cni_scope_push();
+  cn_state *st = cni_state();
+  cni_copying copying = {st->copying, &a->c, a->info->row->copied};
+  if (CNI_UNLIKELY(copying.mask)) st->copying = &copying;
   int status = a->lowered ? a->lowered(&a->c) : a->info->row->decompose(&a->c);
+  st->copying = copying.around;
   if (!status && cn_err()) status = cn_err();
   for (int i = 0; i < a->c.nout; i++)
     a->c.out[i] = !status && a->c.out[i] ? cni_scope_take_inside(depth, a->c.out[i]) : NULL;

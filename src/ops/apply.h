@@ -33,6 +33,16 @@ int cni_fit_lists(int op_id, cn_value *args, cni_few *room);
  * where the op has several results. */
 int cni_apply(const cni_opinfo *info, const cn_value *args, int nargs, cn_tensor *dest, cn_tensor **out, int *nout);
 
+/* Composites that run on this thread, the innermost first: what their ops save of inputs whose bits are in the mask may
+ * be written to before backward (cn_op.copied). */
+typedef struct cni_copying {
+  const struct cni_copying *around;
+  const cn_call *call;
+  uint32_t mask; /* CN_IN bits; 0 is not in the list */
+} cni_copying;
+/* Does one of them say so of this storage? */
+bool cni_copies(const cni_copying *c, const struct cni_storage *s);
+
 /* Modes: a handler does its part and calls cni_apply_next, which runs the remaining modes and then the kernel. */
 typedef int (*cni_mode_fn)(cni_applying *a);
 extern cni_mode_fn cni_mode_handlers[CNI_MODE_COUNT];

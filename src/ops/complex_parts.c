@@ -236,7 +236,7 @@ const cn_op cni_complex_ops[] = {
    .infer = complex_infer, .vjp = complex_vjp, .decompose = complex_decompose},
   {.sig = "polar(Tensor abs, Tensor angle) -> Tensor",
    .doc = "The complex numbers with these absolute values and angles in radians.",
-   .flags = CN_OP_COMPOSITE, .decompose = polar_decompose},
+   .flags = CN_OP_COMPOSITE, .decompose = polar_decompose, .copied = CN_IN(0) | CN_IN(1)},
   {.sig = "real(Tensor input) -> Tensor ; complex",
    .doc = "A view of the real parts; of a real tensor itself.",
    .flags = CN_OP_COMPOSITE, .decompose = real_decompose},

@@ -570,7 +570,7 @@ const cn_op cni_contract_ops[] = {
    .doc = "Sums of products in Einstein's notation, 'bij,bjk->bik': letters name dimensions, what is not behind -> is "
           "summed over, '...' stands for further dimensions, which broadcast. Without -> the result has the letters "
           "that occur once, in alphabetical order. Operands are multiplied from the left.",
-   .flags = CN_OP_COMPOSITE, .decompose = einsum_decompose},
+   .flags = CN_OP_COMPOSITE, .decompose = einsum_decompose, .copied = 0xffff},
   {.sig = "tensordot(Tensor input, Tensor other, int[] dims_self, int[] dims_other) -> Tensor ; amp_wide_device "
           "complex",
    .doc = "Products summed over dims_self of input and dims_other of other; the result has their other dimensions.",
@@ -580,7 +580,7 @@ const cn_op cni_contract_ops[] = {
    .flags = CN_OP_COMPOSITE, .decompose = inner_decompose},
   {.sig = "kron(Tensor input, Tensor other) -> Tensor ; method complex",
    .doc = "Kronecker product: each element of input times the whole of other.",
-   .flags = CN_OP_COMPOSITE, .decompose = kron_decompose},
+   .flags = CN_OP_COMPOSITE, .decompose = kron_decompose, .copied = CN_IN(0) | CN_IN(1)},
   {.sig = "vdot(Tensor input, Tensor other) -> Tensor ; method",
    .doc = "Sum of the products of the elements of two vectors.",
    .flags = CN_OP_COMPOSITE, .decompose = vdot_decompose},

@@ -321,15 +321,15 @@ const cn_op cni_conv_nd_ops[] = {
   {.sig = "conv1d_padding(Tensor input, Tensor weight, Tensor? bias=None, int[1] stride=1, str padding='valid', "
           "int[1] dilation=1, int groups=1) -> Tensor ; nn overload_conv1d complex",
    .doc = "conv1d with padding by word: 'valid' for none, 'same' for as much as keeps the size (strides of 1 only).",
-   .flags = CN_OP_COMPOSITE, .decompose = by_word1d_decompose},
+   .flags = CN_OP_COMPOSITE, .decompose = by_word1d_decompose, .copied = CN_IN(0)},
   {.sig = "conv2d_padding(Tensor input, Tensor weight, Tensor? bias=None, int[2] stride=1, str padding='valid', "
           "int[2] dilation=1, int groups=1) -> Tensor ; nn overload_conv2d complex",
    .doc = "conv2d with padding by word: 'valid' for none, 'same' for as much as keeps the size (strides of 1 only).",
-   .flags = CN_OP_COMPOSITE, .decompose = by_word2d_decompose},
+   .flags = CN_OP_COMPOSITE, .decompose = by_word2d_decompose, .copied = CN_IN(0)},
   {.sig = "conv3d_padding(Tensor input, Tensor weight, Tensor? bias=None, int[3] stride=1, str padding='valid', "
           "int[3] dilation=1, int groups=1) -> Tensor ; nn overload_conv3d complex",
    .doc = "conv3d with padding by word: 'valid' for none, 'same' for as much as keeps the size (strides of 1 only).",
-   .flags = CN_OP_COMPOSITE, .decompose = by_word3d_decompose},
+   .flags = CN_OP_COMPOSITE, .decompose = by_word3d_decompose, .copied = CN_IN(0)},
 };
 /* clang-format on */
 CNI_FAMILY(conv_nd);

@@ -289,7 +289,8 @@ const cn_op cni_index_advanced_ops[] = {
           "negative ones count from the end; a bool mask takes as many dimensions as it has. The indices' dimensions "
           "stand where the first index was when the indices are neighbours, else in front.",
    .cost = cni_cost_gather,
-   .infer = index_infer, .vjp = index_vjp, .decompose = index_decompose, .needs = {[0] = INDICES}},
+   .infer = index_infer, .vjp = index_vjp, .decompose = index_decompose, .needs = {[0] = INDICES},
+   .copied = INDICES},
   {.sig = "index_put(Tensor input, Tensor?[] indices, Tensor values, bool accumulate=False) "
           "-> Tensor ; method inplace amp_wide_device complex_parts",
    .doc = "input with input[indices] set to values, which broadcast, or with values added where accumulate is true. "

@@ -193,7 +193,7 @@ static int linalg_vander_decompose(cn_call *c)
       cn_expand(cn_ones(CN_SHAPE(1), .dtype = (cn_dtype)d->dtype, .device = c->device), shape, (size_t)n + 1);
   shape[n] = count - 1;
   cn_tensor *rest = cn_expand(cn_unsqueeze(c->in[0], -1), shape, (size_t)n + 1);
-  c->out[0] = cn_cumprod(cn_cat(CN_TENSORS(one, rest), .dim = -1), -1);
+  c->out[0] = cn_cat(CN_TENSORS(one, cn_cumprod(rest, -1)), .dim = -1);
   return cn_err();
 }
 

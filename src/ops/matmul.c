@@ -8,6 +8,7 @@
 #include <math.h>
 
 #include "cost.h"
+#include "apply.h"
 #include "families.h"
 #include "shorthand.h"
 
@@ -386,6 +387,32 @@ static int matmul_batched(cn_call *c, cn_tensor *a, cn_tensor *b, bool vector)
   return cn_err();
 }
 
+/* a and b, one of them with more than one dim. */
+static int multiply(cn_call *c, cn_tensor *a, cn_tensor *b)
+{
+  int na = a->d.ndim, nb = b->d.ndim;
+  bool vector = na == 1;
+  if (vector && !(a = cn_unsqueeze(a, 0))) return cn_err();
+  /* One matrix for all of a's rows: also when it comes with leading dims of size 1. */
+  if (nb > 2 && nb <= na && cni_numel(nb - 2, b->d.shape) == 1)
+    b = cn_reshape(b, CN_SHAPE(b->d.shape[nb - 2], b->d.shape[nb - 1]));
+  if (!b) return cn_err();
+  if (b->d.ndim > 2) return matmul_batched(c, a, b, vector);
+  cn_tensor *y = matmul_folded(a, b);
+  c->out[0] = vector ? cn_squeeze(y, .dim = CN_INTS(0)) : y;
+  return cn_err();
+}
+
+/* Which operands PyTorch rearranges into other matrices, which it keeps instead. */
+static uint32_t rearranged(const cn_desc *a, const cn_desc *b)
+{
+  if (b->ndim < 3) return 0;
+  if (a->ndim < 3 || cni_numel(a->ndim - 2, a->shape) == 1) return CN_IN(1); /* a matrix, and several */
+  int longest = a->ndim > b->ndim ? a->ndim : b->ndim;
+  bool same = cni_same_shape(a->ndim - 2, a->shape, b->ndim - 2, b->shape);
+  return longest == 3 || same ? 0 : CN_IN(0) | CN_IN(1);
+}
+
 static int matmul_decompose(cn_call *c)
 {
   cn_tensor *a = c->in[0], *b = c->in[1];
@@ -400,16 +427,12 @@ static int matmul_decompose(cn_call *c)
     c->out[0] = cn_dot(a, b);
     return cn_err();
   }
-  bool vector = na == 1;
-  if (vector && !(a = cn_unsqueeze(a, 0))) return cn_err();
-  /* One matrix for all of a's rows: also when it comes with leading dims of size 1. */
-  if (nb > 2 && nb <= na && cni_numel(nb - 2, b->d.shape) == 1)
-    b = cn_reshape(b, CN_SHAPE(b->d.shape[nb - 2], b->d.shape[nb - 1]));
-  if (!b) return cn_err();
-  if (b->d.ndim > 2) return matmul_batched(c, a, b, vector);
-  cn_tensor *y = matmul_folded(a, b);
-  c->out[0] = vector ? cn_squeeze(y, .dim = CN_INTS(0)) : y;
-  return cn_err();
+  cn_state *st = cni_state();
+  cni_copying copying = {st->copying, c, rearranged(&a->d, &b->d)};
+  st->copying = &copying;
+  status = multiply(c, a, b);
+  st->copying = copying.around;
+  return status;
 }
 
 /* clang-format off */

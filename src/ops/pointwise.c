@@ -423,8 +423,11 @@ const cn_op cni_pointwise_ops[] = {
 /* more: the tags at the end of the line, if any */
 #define ROW(name, kind, operands, more) \
   CNI_POINTWISE_ROW(#name "(" operands ") -> Tensor ; method inplace " more, NULL, &pw_##name, FLAGS_##kind),
+#define COPIED(name, kind, operands, more) \
+  CNI_POINTWISE_COPIED(#name "(" operands ") -> Tensor ; method inplace " more, &pw_##name, FLAGS_##kind),
 #define PW1(name, kind, formula, ga, ...) ROW(name, kind, PW_OPERANDS_1, __VA_ARGS__)
 #define PW2(name, kind, formula, ga, gb, ...) ROW(name, kind, PW_OPERANDS_2, __VA_ARGS__)
+#define PW2C(name, kind, formula, ga, gb, ...) COPIED(name, kind, PW_OPERANDS_2C, __VA_ARGS__)
 #define PW2S(name, kind, formula, ga, gb, ...) ROW(name, kind, PW_OPERANDS_2S, __VA_ARGS__)
 #define PW2SS(name, kind, formula, ga, gb, ...) ROW(name, kind, PW_OPERANDS_2SS, __VA_ARGS__)
 #include "pointwise.def"

@@ -15,5 +15,11 @@ int64_t cni_pointwise_needs(const cn_call *c, uint64_t want);
     .sig = signature, .doc = documentation, .flags = CN_OP_ALIAS_SAFE | (more_flags), .infer = cni_pointwise_infer, \
     .vjp = cni_pointwise_vjp, .pointwise = pw \
   }
+/* A primitive's, whose two operands may be written to before backward. */
+#define CNI_POINTWISE_COPIED(signature, pw, more_flags) \
+  { \
+    .sig = signature, .flags = CN_OP_ALIAS_SAFE | (more_flags), .infer = cni_pointwise_infer, \
+    .vjp = cni_pointwise_vjp, .pointwise = pw, .copied = CN_IN(0) | CN_IN(1) \
+  }
 
 #endif

@@ -330,7 +330,7 @@ const cn_op cni_recurrent_ops[] = {
   {.sig = "gru_cell(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) -> Tensor "
           "; amp_low_device",
    .doc = "One step of a GRU: input (B, n) or (n), hx the state, w_ih (3 H, n), w_hh (3 H, H).",
-   .flags = CN_OP_COMPOSITE, .decompose = gru_cell_decompose},
+   .flags = CN_OP_COMPOSITE, .decompose = gru_cell_decompose, .copied = CN_IN(1)},
   {.sig = "rnn_tanh_cell(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) -> "
           "Tensor ; amp_low_device",
    .doc = "tanh(w_ih input + b_ih + w_hh hx + b_hh): one step of a plain recurrent network.",
@@ -347,19 +347,19 @@ const cn_op cni_recurrent_ops[] = {
           "params, for each layer and direction: w_ih, w_hh, with has_biases b_ih, b_hh, with projections w_hr. "
           "Dropout "
           "comes between layers.",
-   .flags = CN_OP_COMPOSITE, .decompose = lstm_decompose},
+   .flags = CN_OP_COMPOSITE, .decompose = lstm_decompose, .copied = CN_IN(0)},
   {.sig = "gru(Tensor input, Tensor hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, "
           "bool bidirectional, bool batch_first) -> (Tensor output, Tensor hy)",
    .doc = "A GRU over a sequence; arguments as lstm's, with one state.",
-   .flags = CN_OP_COMPOSITE, .decompose = gru_decompose},
+   .flags = CN_OP_COMPOSITE, .decompose = gru_decompose, .copied = CN_IN(0)},
   {.sig = "rnn_tanh(Tensor input, Tensor hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool "
           "train, bool bidirectional, bool batch_first) -> (Tensor output, Tensor hy)",
    .doc = "A recurrent network with tanh over a sequence; arguments as gru's.",
-   .flags = CN_OP_COMPOSITE, .decompose = rnn_tanh_decompose},
+   .flags = CN_OP_COMPOSITE, .decompose = rnn_tanh_decompose, .copied = CN_IN(0)},
   {.sig = "rnn_relu(Tensor input, Tensor hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool "
           "train, bool bidirectional, bool batch_first) -> (Tensor output, Tensor hy)",
    .doc = "A recurrent network with relu over a sequence; arguments as gru's.",
-   .flags = CN_OP_COMPOSITE, .decompose = rnn_relu_decompose},
+   .flags = CN_OP_COMPOSITE, .decompose = rnn_relu_decompose, .copied = CN_IN(0)},
 };
 /* clang-format on */
 CNI_FAMILY(recurrent);

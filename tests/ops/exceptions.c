@@ -123,18 +123,6 @@ static const struct {
   {"inputs unchanged", "batch_norm", "moves its running statistics", "training=True"},
   {"inputs unchanged", "instance_norm", "moves its running statistics", NULL},
 
-  {"saved", "hypot", "it reads its result, which float16 rounds; cairn reads the inputs", NULL},
-  {"saved", "index", "an index without dimensions is read as a number", "[i64[]"},
-  {"saved", "matmul", "it keeps the matrix that it made of several", "f32[4], f32[2,4,5]"},
-  {"saved", "matmul", "it keeps the matrix that it made of several", "[1,3,4]"},
-  {"saved", "linalg_vander", "it puts the powers, which it keeps, beside a column of ones", NULL},
-  {"saved", "einsum", "it keeps what it has put into another order", NULL},
-  {"saved", "kron", "it keeps what it has put into another order", NULL},
-  {"saved", "gru_cell", "it keeps the difference of state and candidate", NULL},
-  {"saved", "lstm", "it keeps the batch that it has put into another order", NULL},
-  {"saved", "conv1d_padding", "it keeps the image with one more row", NULL},
-  {"saved", "conv2d_padding", "it keeps the image with one more row", NULL},
-
   {"gradcheck", "sign", "piecewise constant, values may fall on a step", NULL},
   {"gradcheck", "floor", "piecewise constant", NULL},
   {"gradcheck", "fake_quantize_per_tensor_affine", "its gradient goes straight through a step function", NULL},
