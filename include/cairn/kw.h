@@ -229,6 +229,9 @@
 #define cn_cumulative_trapezoid(y, ...) \
   cn_cumulative_trapezoid_with(y, CN_HEAD(__VA_ARGS__, ), \
       CN_OPTS(cn_cumulative_trapezoid_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_deform_conv2d(input, offset, weight, ...) \
+  cn_deform_conv2d_with(input, offset, weight, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_deform_conv2d_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_dequantize_linear(input, scale, ...) \
   cn_dequantize_linear_with(input, scale, CN_HEAD(__VA_ARGS__, ), \
       CN_OPTS(cn_dequantize_linear_opts, CN_TAIL(__VA_ARGS__, )))
@@ -693,6 +696,11 @@
   cn_prod_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_prod_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_prod_dim(input, ...) \
   cn_prod_dim_with(input, CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_prod_dim_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_ps_roi_align(...) \
+  cn_ps_roi_align_with(CN_HEAD4(__VA_ARGS__, ), \
+      CN_OPTS(cn_ps_roi_align_opts, CN_TAIL4(__VA_ARGS__, )))
+#define cn_ps_roi_pool(...) \
+  cn_ps_roi_pool_with(CN_HEAD4(__VA_ARGS__, ), CN_OPTS(cn_ps_roi_pool_opts, CN_TAIL4(__VA_ARGS__, )))
 #define cn_put(input, index, ...) \
   cn_put_with(input, index, CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_put_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_put_(input, index, ...) \
@@ -721,6 +729,10 @@
   cn_randperm_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_randperm_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_rms_norm(...) \
   cn_rms_norm_with(CN_HEAD4(__VA_ARGS__, ), CN_OPTS(cn_rms_norm_opts, CN_TAIL4(__VA_ARGS__, )))
+#define cn_roi_align(...) \
+  cn_roi_align_with(CN_HEAD4(__VA_ARGS__, ), CN_OPTS(cn_roi_align_opts, CN_TAIL4(__VA_ARGS__, )))
+#define cn_roi_pool(...) \
+  cn_roi_pool_with(CN_HEAD6(__VA_ARGS__, ), CN_OPTS(cn_roi_pool_opts, CN_TAIL6(__VA_ARGS__, )))
 #define cn_roll(...) \
   cn_roll_with(CN_HEAD3(__VA_ARGS__, ), CN_OPTS(cn_roll_opts, CN_TAIL3(__VA_ARGS__, )))
 #define cn_rot90(...) \

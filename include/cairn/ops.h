@@ -429,6 +429,11 @@ CN_API cn_tensor *cn_batch_norm_with(cn_tensor *input, cn_tensor *running_mean,
                                      cn_tensor *running_var, cn_tensor *weight, cn_tensor *bias,
                                      const cn_batch_norm_opts *opts);
 
+/* nms of each class (idxs) by itself: boxes of different classes leave each other alone. The
+ * best of all classes comes first. */
+CN_API cn_tensor *cn_batched_nms(cn_tensor *boxes, cn_tensor *scores, cn_tensor *idxs,
+                                 double iou_threshold);
+
 /* 1 with the probability that input says, 0 otherwise. */
 CN_API cn_tensor *cn_bernoulli(cn_tensor *input);
 
@@ -984,6 +989,22 @@ typedef struct cn_cumulative_trapezoid_opts {
  * x may be NULL. */
 CN_API cn_tensor *cn_cumulative_trapezoid_with(cn_tensor *y, cn_tensor *x,
                                                const cn_cumulative_trapezoid_opts *opts);
+
+typedef struct cn_deform_conv2d_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  cn_ints stride; /* int[2], default 1 */
+  cn_ints padding; /* int[2], default 0 */
+  cn_ints dilation; /* int[2], default 1 */
+  cn_tensor *mask; /* Tensor?, default None */
+} cn_deform_conv2d_opts;
+/* conv2d in which place k of the kernel looks offset[:, 2k] rows down and offset[:, 2k + 1]
+ * columns right of where it would, and what it sees counts mask[:, k] times. offset: (N, 2 *
+ * groups * places, Hout, Wout), mask: (N, groups * places, Hout, Wout), for groups of the
+ * input's channels.
+ * bias may be NULL. */
+CN_API cn_tensor *cn_deform_conv2d_with(cn_tensor *input, cn_tensor *offset, cn_tensor *weight,
+                                        cn_tensor *bias, const cn_deform_conv2d_opts *opts);
 
 /* Degrees as radians: x * pi / 180. */
 CN_API cn_tensor *cn_deg2rad(cn_tensor *input);
@@ -3377,6 +3398,11 @@ typedef struct cn_nll_loss_opts {
 CN_API cn_tensor *cn_nll_loss_with(cn_tensor *input, cn_tensor *target,
                                    const cn_nll_loss_opts *opts);
 
+/* The numbers of the boxes (n, 4) that stay, the best first, when each drops those worse than it
+ * that overlap with it by more than the threshold. Of equal scores the first counts as better.
+ * Boxes are left, top, right, bottom. */
+CN_API cn_tensor *cn_nms(cn_tensor *boxes, cn_tensor *scores, double iou_threshold);
+
 /* The positions of all elements that are not zero, one row of indices each, in row-major order,
  * as int64. */
 CN_API cn_tensor *cn_nonzero(cn_tensor *input);
@@ -3566,6 +3592,27 @@ typedef struct cn_prod_dim_opts {
 } cn_prod_dim_opts;
 /* Product along one dimension. */
 CN_API cn_tensor *cn_prod_dim_with(cn_tensor *input, int64_t dim, const cn_prod_dim_opts *opts);
+
+typedef struct cn_ps_roi_align_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  double spatial_scale; /* float, default 1.0; CN_ZERO for 0 */
+  int64_t sampling_ratio; /* int, default -1; CN_ZERO for 0 */
+} cn_ps_roi_align_opts;
+/* roi_align in which each bin has channels of its own: (R, C / bins, *output_size). */
+CN_API cn_tensor *cn_ps_roi_align_with(cn_tensor *input, cn_tensor *boxes,
+                                       const int64_t *output_size, size_t noutput_size,
+                                       const cn_ps_roi_align_opts *opts);
+
+typedef struct cn_ps_roi_pool_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  double spatial_scale; /* float, default 1.0; CN_ZERO for 0 */
+} cn_ps_roi_pool_opts;
+/* Means of whole pixels, each bin of channels of its own: (R, C / bins, *output_size). */
+CN_API cn_tensor *cn_ps_roi_pool_with(cn_tensor *input, cn_tensor *boxes,
+                                      const int64_t *output_size, size_t noutput_size,
+                                      const cn_ps_roi_pool_opts *opts);
 
 typedef struct cn_put_opts {
   size_t size;
@@ -3776,6 +3823,32 @@ CN_API int cn_rnn_tanh(cn_tensor **output, cn_tensor **hy, cn_tensor *input, cn_
  * b_ih and b_hh may be NULL. */
 CN_API cn_tensor *cn_rnn_tanh_cell(cn_tensor *input, cn_tensor *hx, cn_tensor *w_ih,
                                    cn_tensor *w_hh, cn_tensor *b_ih, cn_tensor *b_hh);
+
+typedef struct cn_roi_align_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  double spatial_scale; /* float, default 1.0; CN_ZERO for 0 */
+  int64_t sampling_ratio; /* int, default -1; CN_ZERO for 0 */
+  bool aligned; /* bool, default False */
+} cn_roi_align_opts;
+/* Regions of feature maps as (R, C, *output_size): means of points in each bin, sampling_ratio
+ * each way, or as many as there are pixels. input: (N, C, H, W), boxes: (R, 5) of the number of
+ * the image and a box, which is multiplied by spatial_scale; aligned moves it by half a pixel. */
+CN_API cn_tensor *cn_roi_align_with(cn_tensor *input, cn_tensor *boxes, const int64_t *output_size,
+                                    size_t noutput_size, const cn_roi_align_opts *opts);
+
+typedef struct cn_roi_pool_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  double spatial_scale; /* float, default 1.0; CN_ZERO for 0 */
+} cn_roi_pool_opts;
+/* The largest element of each bin of each region, whose sides are rounded to pixels, and where
+ * in its plane it is; of a bin without pixels 0 and -1. input: (N, C, H, W), boxes: (R, 5),
+ * results: (R, C, *output_size).
+ * Results that are not wanted may be NULL. */
+CN_API int cn_roi_pool_with(cn_tensor **output, cn_tensor **indices, cn_tensor *input,
+                            cn_tensor *boxes, const int64_t *output_size, size_t noutput_size,
+                            const cn_roi_pool_opts *opts);
 
 typedef struct cn_roll_opts {
   size_t size;

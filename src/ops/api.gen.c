@@ -89,6 +89,7 @@ const char *const cni_op_names[] = {
     "batch_norm_apply",
     "batch_norm_relu_backward",
     "batch_norm_stats",
+    "batched_nms",
     "bce_logits_terms",
     "bce_logits_weighted_terms",
     "bce_terms",
@@ -178,6 +179,7 @@ const char *const cni_op_names[] = {
     "cumsum",
     "cumulative_trapezoid",
     "decoder_step",
+    "deform_conv2d",
     "deg2rad",
     "dequantize_linear",
     "descend",
@@ -349,6 +351,7 @@ const char *const cni_op_names[] = {
     "isposinf",
     "istft",
     "kaiser_window",
+    "kept_boxes",
     "kl_div",
     "kl_terms",
     "kron",
@@ -519,6 +522,7 @@ const char *const cni_op_names[] = {
     "nextafter",
     "nextafter_step",
     "nll_loss",
+    "nms",
     "nonzero",
     "nonzero_static",
     "norm",
@@ -550,6 +554,8 @@ const char *const cni_op_names[] = {
     "prelu_terms",
     "prod",
     "prod_dim",
+    "ps_roi_align",
+    "ps_roi_pool",
     "put",
     "quantile",
     "quantize_linear",
@@ -569,6 +575,9 @@ const char *const cni_op_names[] = {
     "reciprocal",
     "recurrent_sequence",
     "recurrent_sequence_grad",
+    "region_max",
+    "region_means",
+    "region_means_grad",
     "relu",
     "relu6",
     "remainder",
@@ -593,6 +602,8 @@ const char *const cni_op_names[] = {
     "rnn_relu_cell",
     "rnn_tanh",
     "rnn_tanh_cell",
+    "roi_align",
+    "roi_pool",
     "roll",
     "rot90",
     "round",
@@ -869,6 +880,8 @@ const char *const cni_op_docs[] = {
     "Gradients of relu(native_batch_norm), as native_batch_norm_backward's. Has no gradient of "
     "its own.",
     "The statistics of native_batch_norm in training. Has no gradient.",
+    "nms of each class (idxs) by itself: boxes of different classes leave each other alone. The "
+    "best of all classes comes first.",
     "The terms of binary_cross_entropy_with_logits.",
     "The terms of binary_cross_entropy_with_logits with a weight for the positive class.",
     "The terms of binary_cross_entropy.",
@@ -1018,6 +1031,10 @@ const char *const cni_op_docs[] = {
     " a gate, the layer to more columns, and the one back; any bias, and the gate, may be absent."
     " With a gate, activation(gate) multiplies the other layer. scales: of scores, one a layer; "
     "without them 1 / sqrt(D). steady: as in linear_step and attend_step.",
+    "conv2d in which place k of the kernel looks offset[:, 2k] rows down and offset[:, 2k + 1] "
+    "columns right of where it would, and what it sees counts mask[:, k] times. offset: (N, 2 * "
+    "groups * places, Hout, Wout), mask: (N, groups * places, Hout, Wout), for groups of the "
+    "input's channels.",
     "Degrees as radians: x * pi / 180.",
     "(input - zero_point) * scale of quantised integers, in the type of scale or the one given. "
     "See quantize_linear.",
@@ -1259,6 +1276,8 @@ const char *const cni_op_docs[] = {
     "The signal whose stft this is, by least squares: frames times the window, added up, over the"
     " sum of squared windows, which must not be zero.",
     "Kaiser window of shape beta, made of the Bessel function i0.",
+    "The numbers of boxes, of which the best come first, that no better one drops: nms of float32"
+    " or float64. Boxes of a class lie together.",
     "target (log target - input) for log-probabilities input, or exp(target) (target - input) "
     "with log_target. 'batchmean' divides the sum by the first size.",
     "The terms of kl_div.",
@@ -1523,6 +1542,9 @@ const char *const cni_op_docs[] = {
     "computed in.",
     "The negative of input (N, C, ...) at the class that target (N, ...) names, times its weight."
     " 'mean' divides by the weights' sum; targets equal to ignore_index do not count.",
+    "The numbers of the boxes (n, 4) that stay, the best first, when each drops those worse than "
+    "it that overlap with it by more than the threshold. Of equal scores the first counts as "
+    "better. Boxes are left, top, right, bottom.",
     "The positions of all elements that are not zero, one row of indices each, in row-major "
     "order, as int64.",
     "The first size positions of elements that are not zero, one row each; the rows left over "
@@ -1567,6 +1589,8 @@ const char *const cni_op_docs[] = {
     "x where positive, weight * x elsewhere, broadcast. What prelu runs.",
     "Product of all elements. Integers and bool multiply in int64.",
     "Product along one dimension.",
+    "roi_align in which each bin has channels of its own: (R, C / bins, *output_size).",
+    "Means of whole pixels, each bin of channels of its own: (R, C / bins, *output_size).",
     "input with source's elements written (or added) at these indices of it, flattened; negative "
     "ones count from the end.",
     "The element below which the part q of all elements (or of those along dim) lies, between two"
@@ -1598,6 +1622,10 @@ const char *const cni_op_docs[] = {
     "Gradients of recurrent_sequence's operands but the weights, given its results; g_hidden: of "
     "what a GRU adds to given. Carries no gradient itself: where gradients of gradients are "
     "recorded, explicit formulas take its place.",
+    "roi_pool in float32 or float64.",
+    "Means of points in the bins of regions. kind: edges and centres are roi_align without and "
+    "with aligned, places ps_roi_align, pixels ps_roi_pool.",
+    "The gradient of region_means with respect to its input, which has the sizes input_size.",
     "max(x, 0). The gradient at 0 is 0.",
     "x cut to [0, 6].",
     "Remainder of a division rounded down: the sign is other's.",
@@ -1629,6 +1657,13 @@ const char *const cni_op_docs[] = {
     "relu(w_ih input + b_ih + w_hh hx + b_hh): one step of a plain recurrent network.",
     "A recurrent network with tanh over a sequence; arguments as gru's.",
     "tanh(w_ih input + b_ih + w_hh hx + b_hh): one step of a plain recurrent network.",
+    "Regions of feature maps as (R, C, *output_size): means of points in each bin, sampling_ratio"
+    " each way, or as many as there are pixels. input: (N, C, H, W), boxes: (R, 5) of the number "
+    "of the image and a box, which is multiplied by spatial_scale; aligned moves it by half a "
+    "pixel.",
+    "The largest element of each bin of each region, whose sides are rounded to pixels, and where"
+    " in its plane it is; of a bin without pixels 0 and -1. input: (N, C, H, W), boxes: (R, 5), "
+    "results: (R, C, *output_size).",
     "Elements moved on by shifts along dims; what leaves at one end comes in at the other. "
     "Without dims, of the flattened tensor.",
     "input rotated k times by 90 degrees in the plane of two dims, from the first towards the "
@@ -3094,6 +3129,14 @@ int cn_batch_norm_stats(cn_tensor **save_mean, cn_tensor **save_invstd, cn_tenso
   return status;
 }
 
+cn_tensor *cn_batched_nms(cn_tensor *boxes, cn_tensor *scores, cn_tensor *idxs,
+                          double iou_threshold)
+{
+  cn_value args[] = {cn_v_tensor(boxes), cn_v_tensor(scores), cn_v_tensor(idxs),
+                     cn_v_float(iou_threshold)};
+  return cni_apply1(CNI_OP_batched_nms, args, 4, NULL);
+}
+
 cn_tensor *cn_bce_logits_terms(cn_tensor *input, cn_tensor *target)
 {
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(target)};
@@ -4225,6 +4268,26 @@ int cn_decoder_step_inplace_with(cn_tensor *keys, cn_tensor *values, cn_tensor *
                      cn_v_str(o->activation ? o->activation : "gelu"),
                      cn_opt_doubles(o->scales, NULL, 0), cn_v_bool(o->steady)};
   return cni_apply_over(CNI_OP_decoder_step, args, 13);
+}
+
+cn_tensor *cn_deform_conv2d_with(cn_tensor *input, cn_tensor *offset, cn_tensor *weight,
+                                 cn_tensor *bias, const cn_deform_conv2d_opts *opts)
+{
+  static const int64_t stride_default[] = {1, 1};
+  static const int64_t padding_default[] = {0, 0};
+  static const int64_t dilation_default[] = {1, 1};
+  cn_deform_conv2d_opts room;
+  const cn_deform_conv2d_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "deform_conv2d");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(offset), cn_v_tensor(weight),
+                     cn_v_tensor(bias), cn_opt_ints(o->stride, stride_default, 2),
+                     cn_opt_ints(o->padding, padding_default, 2),
+                     cn_opt_ints(o->dilation, dilation_default, 2), cn_v_tensor(o->mask)};
+  cni_few lists[8];
+  if (cni_fit_lists(CNI_OP_deform_conv2d, args, lists)) return NULL;
+  return cni_apply1(CNI_OP_deform_conv2d, args, 8, NULL);
 }
 
 cn_tensor *cn_deg2rad(cn_tensor *input)
@@ -6222,6 +6285,12 @@ cn_tensor *cn_kaiser_window_with(int64_t window_length, const cn_kaiser_window_o
                      cn_v_float(cn_opt_float(o->beta, 12.0)), cn_opt_code(o->dtype),
                      cn_opt_code(o->device)};
   return cni_apply1(CNI_OP_kaiser_window, args, 5, NULL);
+}
+
+cn_tensor *cn_kept_boxes(cn_tensor *boxes, cn_tensor *classes, double iou_threshold)
+{
+  cn_value args[] = {cn_v_tensor(boxes), cn_v_tensor(classes), cn_v_float(iou_threshold)};
+  return cni_apply1(CNI_OP_kept_boxes, args, 3, NULL);
 }
 
 cn_tensor *cn_kl_div_with(cn_tensor *input, cn_tensor *target, const cn_kl_div_opts *opts)
@@ -8434,6 +8503,12 @@ cn_tensor *cn_nll_loss_with(cn_tensor *input, cn_tensor *target, const cn_nll_lo
   return cni_apply1(CNI_OP_nll_loss, args, 5, NULL);
 }
 
+cn_tensor *cn_nms(cn_tensor *boxes, cn_tensor *scores, double iou_threshold)
+{
+  cn_value args[] = {cn_v_tensor(boxes), cn_v_tensor(scores), cn_v_float(iou_threshold)};
+  return cni_apply1(CNI_OP_nms, args, 3, NULL);
+}
+
 cn_tensor *cn_nonzero(cn_tensor *input)
 {
   cn_value args[] = {cn_v_tensor(input)};
@@ -8721,6 +8796,37 @@ cn_tensor *cn_prod_dim_with(cn_tensor *input, int64_t dim, const cn_prod_dim_opt
   cn_value args[] = {cn_v_tensor(input), cn_v_int(dim), cn_v_bool(o->keepdim),
                      cn_opt_code(o->dtype)};
   return cni_apply1(CNI_OP_prod_dim, args, 4, NULL);
+}
+
+cn_tensor *cn_ps_roi_align_with(cn_tensor *input, cn_tensor *boxes, const int64_t *output_size,
+                                size_t noutput_size, const cn_ps_roi_align_opts *opts)
+{
+  cn_ps_roi_align_opts room;
+  const cn_ps_roi_align_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "ps_roi_align");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(boxes), cn_v_ints(output_size, noutput_size),
+                     cn_v_float(cn_opt_float(o->spatial_scale, 1.0)),
+                     cn_v_int(cn_opt_int(o->sampling_ratio, -1))};
+  cni_few lists[5];
+  if (cni_fit_lists(CNI_OP_ps_roi_align, args, lists)) return NULL;
+  return cni_apply1(CNI_OP_ps_roi_align, args, 5, NULL);
+}
+
+cn_tensor *cn_ps_roi_pool_with(cn_tensor *input, cn_tensor *boxes, const int64_t *output_size,
+                               size_t noutput_size, const cn_ps_roi_pool_opts *opts)
+{
+  cn_ps_roi_pool_opts room;
+  const cn_ps_roi_pool_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "ps_roi_pool");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(boxes), cn_v_ints(output_size, noutput_size),
+                     cn_v_float(cn_opt_float(o->spatial_scale, 1.0))};
+  cni_few lists[4];
+  if (cni_fit_lists(CNI_OP_ps_roi_pool, args, lists)) return NULL;
+  return cni_apply1(CNI_OP_ps_roi_pool, args, 4, NULL);
 }
 
 static cn_tensor *run_put(cn_tensor *input, cn_tensor *index, cn_tensor *source,
@@ -9019,6 +9125,43 @@ int cn_recurrent_sequence_grad_with(cn_tensor **g_given, cn_tensor **g_hidden, c
   if (g_h0) *g_h0 = results[2];
   if (g_c0) *g_c0 = results[3];
   return status;
+}
+
+int cn_region_max(cn_tensor **output, cn_tensor **indices, cn_tensor *input, cn_tensor *boxes,
+                  const int64_t *output_size, size_t noutput_size, double spatial_scale)
+{
+  cn_tensor *results[2] = {NULL};
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(boxes), cn_v_ints(output_size, noutput_size),
+                     cn_v_float(spatial_scale)};
+  cni_few lists[4];
+  int status = cni_fit_lists(CNI_OP_region_max, args, lists);
+  if (!status) status = cni_applyn(CNI_OP_region_max, args, 4, results, 2);
+  if (output) *output = results[0];
+  if (indices) *indices = results[1];
+  return status;
+}
+
+cn_tensor *cn_region_means(cn_tensor *input, cn_tensor *boxes, const int64_t *output_size,
+                           size_t noutput_size, double spatial_scale, int64_t sampling_ratio,
+                           const char *kind)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(boxes), cn_v_ints(output_size, noutput_size),
+                     cn_v_float(spatial_scale), cn_v_int(sampling_ratio), cn_v_str(kind)};
+  cni_few lists[6];
+  if (cni_fit_lists(CNI_OP_region_means, args, lists)) return NULL;
+  return cni_apply1(CNI_OP_region_means, args, 6, NULL);
+}
+
+cn_tensor *cn_region_means_grad(cn_tensor *grad, cn_tensor *boxes, const int64_t *output_size,
+                                size_t noutput_size, double spatial_scale, int64_t sampling_ratio,
+                                const char *kind, const int64_t *input_size, size_t ninput_size)
+{
+  cn_value args[] = {cn_v_tensor(grad), cn_v_tensor(boxes), cn_v_ints(output_size, noutput_size),
+                     cn_v_float(spatial_scale), cn_v_int(sampling_ratio), cn_v_str(kind),
+                     cn_v_ints(input_size, ninput_size)};
+  cni_few lists[7];
+  if (cni_fit_lists(CNI_OP_region_means_grad, args, lists)) return NULL;
+  return cni_apply1(CNI_OP_region_means_grad, args, 7, NULL);
 }
 
 cn_tensor *cn_relu(cn_tensor *input)
@@ -9376,6 +9519,45 @@ cn_tensor *cn_rnn_tanh_cell(cn_tensor *input, cn_tensor *hx, cn_tensor *w_ih, cn
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(hx), cn_v_tensor(w_ih), cn_v_tensor(w_hh),
                      cn_v_tensor(b_ih), cn_v_tensor(b_hh)};
   return cni_apply1(CNI_OP_rnn_tanh_cell, args, 6, NULL);
+}
+
+cn_tensor *cn_roi_align_with(cn_tensor *input, cn_tensor *boxes, const int64_t *output_size,
+                             size_t noutput_size, const cn_roi_align_opts *opts)
+{
+  cn_roi_align_opts room;
+  const cn_roi_align_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "roi_align");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(boxes), cn_v_ints(output_size, noutput_size),
+                     cn_v_float(cn_opt_float(o->spatial_scale, 1.0)),
+                     cn_v_int(cn_opt_int(o->sampling_ratio, -1)), cn_v_bool(o->aligned)};
+  cni_few lists[6];
+  if (cni_fit_lists(CNI_OP_roi_align, args, lists)) return NULL;
+  return cni_apply1(CNI_OP_roi_align, args, 6, NULL);
+}
+
+int cn_roi_pool_with(cn_tensor **output, cn_tensor **indices, cn_tensor *input, cn_tensor *boxes,
+                     const int64_t *output_size, size_t noutput_size, const cn_roi_pool_opts *opts)
+{
+  cn_tensor *results[2] = {NULL};
+  cn_roi_pool_opts room;
+  const cn_roi_pool_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "roi_pool");
+  if (!o) {
+    if (output) *output = NULL;
+    if (indices) *indices = NULL;
+    return CN_ERR_VALUE;
+  }
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(boxes), cn_v_ints(output_size, noutput_size),
+                     cn_v_float(cn_opt_float(o->spatial_scale, 1.0))};
+  cni_few lists[4];
+  int status = cni_fit_lists(CNI_OP_roi_pool, args, lists);
+  if (!status) status = cni_applyn(CNI_OP_roi_pool, args, 4, results, 2);
+  if (output) *output = results[0];
+  if (indices) *indices = results[1];
+  return status;
 }
 
 cn_tensor *cn_roll_with(cn_tensor *input, const int64_t *shifts, size_t nshifts,

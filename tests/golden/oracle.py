@@ -28,6 +28,17 @@ def slice_(input, dim, start=None, end=None, step=1):
     return input.index_select(dim, torch.tensor(list(picked), dtype=torch.int64))
 
 
+def vision():
+    import torchvision.ops
+    return torchvision.ops
+
+
+def roi_pool(input, boxes, output_size, spatial_scale):
+    vision()
+    values, indices = torch.ops.torchvision.roi_pool(input, boxes, spatial_scale, *output_size)
+    return values, indices.long()
+
+
 def as_number(input, x):
     return x if isinstance(x, torch.Tensor) else torch.tensor(x).to(torch.result_type(input, x))
 
@@ -505,6 +516,17 @@ def airy(input):
 
 
 SPECIAL = {
+    "nms": lambda boxes, scores, iou_threshold: vision().nms(boxes, scores, iou_threshold),
+    "batched_nms": lambda boxes, scores, idxs, iou_threshold: vision().batched_nms(boxes, scores, idxs, iou_threshold),
+    "roi_align": lambda input, boxes, output_size, spatial_scale=1.0, sampling_ratio=-1, aligned=False:
+        vision().roi_align(input, boxes, output_size, spatial_scale, sampling_ratio, aligned),
+    "ps_roi_align": lambda input, boxes, output_size, spatial_scale=1.0, sampling_ratio=-1:
+        vision().ps_roi_align(input, boxes, output_size, spatial_scale, sampling_ratio),
+    "ps_roi_pool": lambda input, boxes, output_size, spatial_scale=1.0:
+        vision().ps_roi_pool(input, boxes, output_size, spatial_scale),
+    "roi_pool": lambda input, boxes, output_size, spatial_scale=1.0: roi_pool(input, boxes, output_size, spatial_scale),
+    "deform_conv2d": lambda input, offset, weight, bias=None, stride=1, padding=0, dilation=1, mask=None:
+        vision().deform_conv2d(input, offset, weight, bias, stride, padding, dilation, mask),
     "special_airy_ai": airy,
     **{f"special_bessel_{kind}{order}": bessel(kind, order) for kind in "jy" for order in (0, 1)},
     "safe_softmax": torch._safe_softmax,

@@ -258,6 +258,15 @@ static int op_decoder_step(cn_tensor **out, const cn_value *a)
       .steady = a[12].u.i});
 }
 
+static int op_deform_conv2d(cn_tensor **out, const cn_value *a)
+{
+  out[0] = cn_deform_conv2d_with(a[0].u.t, a[1].u.t, a[2].u.t, a[3].u.t,
+      &(const cn_deform_conv2d_opts){.size = sizeof(cn_deform_conv2d_opts),
+      .stride = list_ints(&a[4]), .padding = list_ints(&a[5]), .dilation = list_ints(&a[6]),
+      .mask = a[7].u.t});
+  return cn_err();
+}
+
 static int op_fft_fft2(cn_tensor **out, const cn_value *a)
 {
   out[0] = cn_fft_fft2_with(a[0].u.t, &(const cn_fft_fft2_opts){.size = sizeof(cn_fft_fft2_opts),
@@ -613,6 +622,22 @@ static int op_norm(cn_tensor **out, const cn_value *a)
   return cn_err();
 }
 
+static int op_ps_roi_align(cn_tensor **out, const cn_value *a)
+{
+  out[0] = cn_ps_roi_align_with(a[0].u.t, a[1].u.t, a[2].tag ? a[2].u.is : NULL, (size_t)a[2].n,
+      &(const cn_ps_roi_align_opts){.size = sizeof(cn_ps_roi_align_opts),
+      .spatial_scale = list_float(&a[3]), .sampling_ratio = list_int(&a[4])});
+  return cn_err();
+}
+
+static int op_ps_roi_pool(cn_tensor **out, const cn_value *a)
+{
+  out[0] = cn_ps_roi_pool_with(a[0].u.t, a[1].u.t, a[2].tag ? a[2].u.is : NULL, (size_t)a[2].n,
+      &(const cn_ps_roi_pool_opts){.size = sizeof(cn_ps_roi_pool_opts),
+      .spatial_scale = list_float(&a[3])});
+  return cn_err();
+}
+
 static int op_recurrent_sequence(cn_tensor **out, const cn_value *a)
 {
   return cn_recurrent_sequence_with(&out[0], &out[1], &out[2], &out[3], a[0].u.t, a[1].u.t,
@@ -627,6 +652,41 @@ static int op_recurrent_sequence_grad(cn_tensor **out, const cn_value *a)
       a[2].u.t, a[3].u.t, a[4].u.t, a[5].u.t, a[6].u.t, a[7].u.t, a[8].u.s,
       &(const cn_recurrent_sequence_grad_opts){.size = sizeof(cn_recurrent_sequence_grad_opts),
       .reverse = a[9].u.i, .batch_sizes = list_ints(&a[10])});
+}
+
+static int op_region_max(cn_tensor **out, const cn_value *a)
+{
+  return cn_region_max(&out[0], &out[1], a[0].u.t, a[1].u.t, a[2].tag ? a[2].u.is : NULL,
+      (size_t)a[2].n, list_number(&a[3]));
+}
+
+static int op_region_means(cn_tensor **out, const cn_value *a)
+{
+  out[0] = cn_region_means(a[0].u.t, a[1].u.t, a[2].tag ? a[2].u.is : NULL, (size_t)a[2].n,
+      list_number(&a[3]), a[4].u.i, a[5].u.s);
+  return cn_err();
+}
+
+static int op_region_means_grad(cn_tensor **out, const cn_value *a)
+{
+  out[0] = cn_region_means_grad(a[0].u.t, a[1].u.t, a[2].tag ? a[2].u.is : NULL, (size_t)a[2].n,
+      list_number(&a[3]), a[4].u.i, a[5].u.s, a[6].tag ? a[6].u.is : NULL, (size_t)a[6].n);
+  return cn_err();
+}
+
+static int op_roi_align(cn_tensor **out, const cn_value *a)
+{
+  out[0] = cn_roi_align_with(a[0].u.t, a[1].u.t, a[2].tag ? a[2].u.is : NULL, (size_t)a[2].n,
+      &(const cn_roi_align_opts){.size = sizeof(cn_roi_align_opts),
+      .spatial_scale = list_float(&a[3]), .sampling_ratio = list_int(&a[4]), .aligned = a[5].u.i});
+  return cn_err();
+}
+
+static int op_roi_pool(cn_tensor **out, const cn_value *a)
+{
+  return cn_roi_pool_with(&out[0], &out[1], a[0].u.t, a[1].u.t, a[2].tag ? a[2].u.is : NULL,
+      (size_t)a[2].n, &(const cn_roi_pool_opts){.size = sizeof(cn_roi_pool_opts),
+      .spatial_scale = list_float(&a[3])});
 }
 
 static int op_roll(cn_tensor **out, const cn_value *a)
@@ -1178,6 +1238,7 @@ const list_op list_ops[] = {
   {"conv_transpose3d", op_conv_transpose3d},
   {"count_nonzero", op_count_nonzero},
   {"decoder_step", op_decoder_step},
+  {"deform_conv2d", op_deform_conv2d},
   {"fft_fft2", op_fft_fft2},
   {"fft_fftn", op_fft_fftn},
   {"fft_fftshift", op_fft_fftshift},
@@ -1223,8 +1284,15 @@ const list_op list_ops[] = {
   {"nanmean", op_nanmean},
   {"nansum", op_nansum},
   {"norm", op_norm},
+  {"ps_roi_align", op_ps_roi_align},
+  {"ps_roi_pool", op_ps_roi_pool},
   {"recurrent_sequence", op_recurrent_sequence},
   {"recurrent_sequence_grad", op_recurrent_sequence_grad},
+  {"region_max", op_region_max},
+  {"region_means", op_region_means},
+  {"region_means_grad", op_region_means_grad},
+  {"roi_align", op_roi_align},
+  {"roi_pool", op_roi_pool},
   {"roll", op_roll},
   {"rot90", op_rot90},
   {"squeeze", op_squeeze},

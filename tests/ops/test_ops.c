@@ -50,6 +50,7 @@ static const family families[] = {
   {"numeric", 2, 4},
   {"embedding_bag", 2, 4},
   {"search", 1, 1},
+  {"vision", 1, 4}, /* sums of many products, in another order */
   {"quantile", 2, 4},
   {"quantize", 1, 1},
   {"update", 1, 1},

@@ -118,17 +118,6 @@ class Regions(Case):
         # Half's boxes lie up to 1/64 of a pixel beside those of single, and the result has 11 bits.
         self.near(made.float(), cairn.ops.roi_align(x, regions(cairn), 3, 0.5), 1)
 
-    def test_in_chunks(self):
-        import cairn.ops.roi_pooling as regional
-        x, most = wave(cairn, 2, 3, 20, 30), regional._MOST
-        whole = cairn.ops.roi_align(x, regions(cairn), 3, 0.5), cairn.ops.roi_pool(x, regions(cairn), 3, 0.5)
-        regional._MOST = 1
-        try:
-            parts = cairn.ops.roi_align(x, regions(cairn), 3, 0.5), cairn.ops.roi_pool(x, regions(cairn), 3, 0.5)
-        finally:
-            regional._MOST = most
-        self.near(whole, parts)
-
     def test_maps_of_several_sizes(self):
         def program(m):
             maps = OrderedDict([("a", wave(m, 2, 3, 64, 64)), ("no", wave(m, 2, 3, 5, 5)),

@@ -34,7 +34,7 @@ PAGES = (
     ("convolution", "Convolutions", ("conv", "conv_nd", "im2col")),
     ("pooling", "Pools", ("pool", "pool_nd", "pool_fractional")),
     ("normalisation", "Normalisation", ("norm", "batch_norm")),
-    ("resampling", "Resampling", ("resample", "grid_sample")),
+    ("resampling", "Resampling", ("resample", "grid_sample", "vision")),
     ("loss", "Losses", ("loss", "loss_pair", "cross_entropy", "ctc")),
     ("sequences", "Embeddings, recurrence, attention",
      ("recurrent", "recurrent_sequence", "attention", "multi_head_attention", "embedding_bag")),

@@ -542,6 +542,11 @@ CN_API cn_tensor *cn_invert(cn_tensor *input);
 CN_API cn_tensor *cn_isclose_terms(cn_tensor *input, cn_tensor *other, double rtol, double atol,
                                    bool equal_nan);
 
+/* The numbers of boxes, of which the best come first, that no better one drops: nms of float32
+ * or float64. Boxes of a class lie together.
+ * classes may be NULL. */
+CN_API cn_tensor *cn_kept_boxes(cn_tensor *boxes, cn_tensor *classes, double iou_threshold);
+
 /* The terms of kl_div. */
 CN_API cn_tensor *cn_kl_terms(cn_tensor *input, cn_tensor *target, bool log_target);
 
@@ -796,6 +801,25 @@ CN_API int cn_recurrent_sequence_grad_with(cn_tensor **g_given, cn_tensor **g_hi
                                            cn_tensor *c0, cn_tensor *g_output, cn_tensor *g_h,
                                            cn_tensor *g_c, const char *mode,
                                            const cn_recurrent_sequence_grad_opts *opts);
+
+/* roi_pool in float32 or float64.
+ * Results that are not wanted may be NULL. */
+CN_API int cn_region_max(cn_tensor **output, cn_tensor **indices, cn_tensor *input,
+                         cn_tensor *boxes, const int64_t *output_size, size_t noutput_size,
+                         double spatial_scale);
+
+/* Means of points in the bins of regions. kind: edges and centres are roi_align without and with
+ * aligned, places ps_roi_align, pixels ps_roi_pool. */
+CN_API cn_tensor *cn_region_means(cn_tensor *input, cn_tensor *boxes, const int64_t *output_size,
+                                  size_t noutput_size, double spatial_scale, int64_t sampling_ratio,
+                                  const char *kind);
+
+/* The gradient of region_means with respect to its input, which has the sizes input_size. */
+CN_API cn_tensor *cn_region_means_grad(cn_tensor *grad, cn_tensor *boxes,
+                                       const int64_t *output_size, size_t noutput_size,
+                                       double spatial_scale, int64_t sampling_ratio,
+                                       const char *kind, const int64_t *input_size,
+                                       size_t ninput_size);
 
 /* input with these numbers for NaN and the infinities. What nan_to_num runs. */
 CN_API cn_tensor *cn_replace_nonfinite(cn_tensor *input, double nan, double posinf, double neginf);

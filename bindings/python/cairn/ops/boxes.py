@@ -110,20 +110,9 @@ def remove_small_boxes(boxes: Tensor, min_size: float) -> Tensor:
 def nms(boxes: Tensor, scores: Tensor, iou_threshold: float) -> Tensor:
     """The numbers of the boxes that stay, the best first, when each drops those worse than it that overlap with it by
     more than the threshold."""
-    order = scores.argsort(descending=True, stable=True)
-    n = order.shape[0]
-    rows = _C._to_bytes(box_iou(boxes[order], boxes[order]) > iou_threshold)  # a byte a pair
-    dropped, kept = 0, []
-    for i in range(n):
-        if not dropped >> 8 * i & 1:
-            kept.append(i)
-            dropped |= int.from_bytes(rows[n * i:n * i + n], "little")
-    return order[_C.tensor(kept, dtype=_C.int64, device=boxes.device)]
+    return _C.nms(boxes, scores, float(iou_threshold))
 
 
 def batched_nms(boxes: Tensor, scores: Tensor, idxs: Tensor, iou_threshold: float) -> Tensor:
     """nms of each class (idxs) by itself."""
-    if boxes.numel() == 0:
-        return _C.empty((0,), dtype=_C.int64, device=boxes.device)
-    apart = idxs.to(boxes.dtype) * (boxes.max() + 1)  # classes do not touch each other then
-    return nms(boxes + apart[:, None], scores, iou_threshold)
+    return _C.batched_nms(boxes, scores, idxs, float(iou_threshold))
