@@ -3,7 +3,9 @@
  * Place in the flow: a family of the zoo. Invariant: names of parameters are torchvision's. */
 #include "zoo.h"
 
-static const cni_setting_row settings[] = {{"dropout", CN_TREE_FLOAT}, {0}};
+static const cni_setting_row settings[] = {{"dropout", CN_TREE_FLOAT}, {0}},
+                             v3_settings[] = {{"dropout", CN_TREE_FLOAT}, {"dilated", CN_TREE_BOOL},
+                                              {"reduced_tail", CN_TREE_BOOL}, {0}};
 
 /* ---- version 2 ---- */
 
@@ -92,12 +94,24 @@ static const cni_style soft_style = {V3_NORM, cni_relu}, hard_style = {V3_NORM, 
 static cn_module *plain_relu(void) { return cn_nn_relu(); }
 static cn_module *hardsigmoid(void) { return cn_nn_hardsigmoid(); }
 
-static cn_module *v3_block(const step *s, int64_t in)
+/* The convolution of each channel by itself; one whose places lie apart does not halve sizes. */
+static cn_module *v3_filter(const cni_style *style, const step *s, int64_t apart)
+{
+  if (apart == 1) return cni_conv_norm(style, s->middle, s->middle, s->kernel, s->stride, s->middle);
+  cn_module *m = cni_conv_norm_of(s->middle);
+  cni_add(m, NULL, cn_nn_conv2d(s->middle, s->middle, s->kernel, .padding = CN_INTS(apart * (s->kernel / 2)),
+                                .dilation = CN_INTS(apart), .groups = s->middle, .no_bias = true));
+  cni_add(m, NULL, cn_nn_batch_norm2d(s->middle, .eps = style->eps, .momentum = style->momentum));
+  cni_add(m, NULL, style->activation());
+  return m;
+}
+
+static cn_module *v3_block(const step *s, int64_t in, int64_t apart)
 {
   const cni_style *style = s->hard ? &hard_style : &soft_style;
   cn_module *m = cni_inverted_residual(s->stride == 1 && in == s->out, s->out), *block = cn_nn_sequential_of(NULL, 0);
   if (s->middle != in) cni_add(block, NULL, cni_conv_norm(style, in, s->middle, 1, 1, 1));
-  cni_add(block, NULL, cni_conv_norm(style, s->middle, s->middle, s->kernel, s->stride, s->middle));
+  cni_add(block, NULL, v3_filter(style, s, apart));
   if (s->excited)
     cni_add(block, NULL, cni_squeeze_excitation(s->middle, cni_divisible(s->middle / 4), plain_relu, hardsigmoid));
   cni_add(block, NULL, cni_conv_norm(&plain_style, s->middle, s->out, 1, 1, 1));
@@ -113,21 +127,29 @@ static const cn_module_class v3_class = {CN_MODULE_CLASS, .name = "MobileNetV3",
 static cn_module *make_v3(const cni_model *row, const cn_zoo_opts *o)
 {
   const plan *p = row->plan;
-  int64_t width = 16;
+  bool dilated = cni_setting_bool(o->config, "dilated", false);
+  int64_t width = 16, last = p->last;
+  int part = cni_setting_bool(o->config, "reduced_tail", false) ? 2 : 1, tail = 0; /* steps of the last stage */
   cn_module *features = cn_nn_sequential_of(NULL, 0), *m = cn_module_new(&v3_class);
   cni_add(features, NULL, cni_conv_norm(&hard_style, cni_or(o->channels, 3), width, 3, 2, 1));
   for (const step *s = p->steps; s->kernel; s++) {
-    cni_add(features, NULL, v3_block(s, width));
-    width = s->out;
+    step now = *s;
+    if (!s[3].kernel || tail) { /* the last three */
+      now.out /= part;
+      if (tail++) now.middle /= part;
+    }
+    cni_add(features, NULL, v3_block(&now, width, tail && dilated ? 2 : 1));
+    width = now.out;
   }
+  last /= part;
   cni_add(features, NULL, cni_conv_norm(&hard_style, width, 6 * width, 1, 1, 1));
   cni_add(m, "features", features);
   cni_add(m, "avgpool", cn_nn_adaptive_avg_pool2d(1));
   double dropout = cni_setting_float(o->config, "dropout", 0.2);
   cni_add(m, "classifier",
-          cn_nn_sequential(cn_nn_linear(6 * width, p->last), cni_hardswish(),
+          cn_nn_sequential(cn_nn_linear(6 * width, last), cni_hardswish(),
                            cn_nn_dropout(.p = cni_given(dropout), .inplace = true),
-                           cn_nn_linear(p->last, cni_or(o->classes, 1000))));
+                           cn_nn_linear(last, cni_or(o->classes, 1000))));
   if (!o->pretrained) cni_init_layers(m, cni_draw_fan_out, cni_draw_small);
   return cni_made(m);
 }
@@ -135,8 +157,8 @@ static cn_module *make_v3(const cni_model *row, const cn_zoo_opts *o)
 const cni_model cni_zoo_mobilenet[] = {
   {"mobilenet_v2", "MobileNet v2", make_v2, CNI_IMAGES, NULL, NULL, "mobilenet_v2-7ebf99e0.pth", settings},
   {"mobilenet_v3_small", "MobileNet v3, small", make_v3, CNI_IMAGES, &(const plan){small, 1024}, NULL,
-   "mobilenet_v3_small-047dcff4.pth", settings},
+   "mobilenet_v3_small-047dcff4.pth", v3_settings},
   {"mobilenet_v3_large", "MobileNet v3, large", make_v3, CNI_IMAGES, &(const plan){large, 1280}, NULL,
-   "mobilenet_v3_large-5c1a4163.pth", settings},
+   "mobilenet_v3_large-5c1a4163.pth", v3_settings},
   {0},
 };

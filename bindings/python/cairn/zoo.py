@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import builtins
 import os
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Callable, Mapping, Sequence
 
 from . import _C, _weights
@@ -29,6 +30,7 @@ __all__ = ["KVCache", "WeightsEnum", "create", "describe", "embed", "embed_token
 
 _Path = str | os.PathLike[str]
 _OPTIONS = ("classes", "num_classes", "channels", "image", "vocab", "config", "device", "dtype")  # of create
+_MODULES = ("detection", "resnet", "segmentation")  # of cairn.models, which is this module
 # Where torchvision says AdaptiveAvgPool2d(1); elsewhere it says AdaptiveAvgPool2d((1, 1)).
 _ONE_NUMBER = ("SqueezeExcitation", "MobileNetV3", "EfficientNet", "ConvNeXt")
 
@@ -102,6 +104,8 @@ def __getattr__(name: str) -> Any:
     """zoo.resnet18(...): create("resnet18", ...); zoo.ResNet18_Weights."""
     if name in _weights.classes():
         return _weights.class_for(_weights.classes()[name])
+    if name in _MODULES:
+        return import_module(".models." + name, __package__)
     for known, doc, takes in _C._zoo_list():
         if not name.startswith("_") and _spelt(known) == name:
             break
@@ -118,7 +122,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> builtins.list[str]:
-    return sorted({*globals(), *map(_spelt, list()), *_weights.classes()})
+    return sorted({*globals(), *map(_spelt, list()), *_weights.classes(), *_MODULES})
 
 
 # ---- by text, with torchvision's names ----
