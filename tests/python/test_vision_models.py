@@ -353,13 +353,19 @@ class Parts(Case):
         said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
         self.assertEqual(said.stdout.split(), ["FCOS", "FCN", "4"], said.stderr)
 
-    def test_resnet_classes(self):
+    def test_classes(self):
         """Classes to derive from, and the zoo's network, give the same with the same weights."""
-        one, other = cairn.models.resnet.resnet18(), cairn.models.resnet18()
-        other.load_state_dict(one.state_dict())
         x = wave(cairn, 3 * 64 * 64, 0.3).reshape(1, 3, 64, 64)
-        one.eval(), other.eval()
-        self.near(one(x), other(x), 4)
+        vgg = cairn.models.vgg.make_layers([64, "M", 128, "M", 256, 256, "M", 512, 512, "M", 512, 512, "M"], True)
+        for one, name in ((cairn.models.resnet.resnet18(), "resnet18"), (cairn.models.VGG(vgg), "vgg11_bn"),
+                          (cairn.models.DenseNet(memory_efficient=True), "densenet121"),
+                          (cairn.models.MobileNetV2(), "mobilenet_v2")):
+            other = cairn.models.get_model(name)
+            self.assertEqual(list(one.state_dict()), list(other.state_dict()))
+            filled(cairn, one)
+            other.load_state_dict(one.state_dict())
+            one.eval(), other.eval()
+            self.near(one(x) / 10, other(x) / 10, 4)  # scores of some tens
 
         class Mine(cairn.models.resnet.ResNet):
             def forward(self, x):

@@ -30,7 +30,9 @@ __all__ = ["KVCache", "WeightsEnum", "create", "describe", "embed", "embed_token
 
 _Path = str | os.PathLike[str]
 _OPTIONS = ("classes", "num_classes", "channels", "image", "vocab", "config", "device", "dtype")  # of create
-_MODULES = ("detection", "resnet", "segmentation")  # of cairn.models, which is this module
+# Of cairn.models, which is this module: its modules, and classes to derive from with theirs.
+_MODULES = ("densenet", "detection", "mobilenetv2", "resnet", "segmentation", "vgg")
+_CLASSES = {"DenseNet": "densenet", "MobileNetV2": "mobilenetv2", "ResNet": "resnet", "VGG": "vgg"}
 # Where torchvision says AdaptiveAvgPool2d(1); elsewhere it says AdaptiveAvgPool2d((1, 1)).
 _ONE_NUMBER = ("SqueezeExcitation", "MobileNetV3", "EfficientNet", "ConvNeXt")
 
@@ -106,6 +108,8 @@ def __getattr__(name: str) -> Any:
         return _weights.class_for(_weights.classes()[name])
     if name in _MODULES:
         return import_module(".models." + name, __package__)
+    if name in _CLASSES:
+        return getattr(import_module(".models." + _CLASSES[name], __package__), name)
     for known, doc, takes in _C._zoo_list():
         if not name.startswith("_") and _spelt(known) == name:
             break
@@ -122,7 +126,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> builtins.list[str]:
-    return sorted({*globals(), *map(_spelt, list()), *_weights.classes(), *_MODULES})
+    return sorted({*globals(), *map(_spelt, list()), *_weights.classes(), *_MODULES, *_CLASSES})
 
 
 # ---- by text, with torchvision's names ----
