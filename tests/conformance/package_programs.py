@@ -28,6 +28,8 @@ def fill(torch, module):
                 p.copy_(draw(torch, name, *p.shape, scale=0.7 / fan ** 0.5).to(p.dtype))
             elif name.endswith("bias"):
                 p.copy_(draw(torch, name, *p.shape, scale=0.02).to(p.dtype))
+            elif p.numel() > 1 and bool((p != p.flatten()[0]).any()):  # at random
+                p.copy_(draw(torch, name, *p.shape, scale=0.3).to(p.dtype))
             else:  # a factor, which begins as a constant
                 p.add_(draw(torch, name, *p.shape, scale=0.02).to(p.dtype))
     return module
@@ -565,7 +567,7 @@ def e3nn(torch):
     yield "product", product(x, y)
     yield from train(torch, product, lambda: product(x, y).square().mean())
     yield "linear", flat(o3.Linear("4x0e + 2x1o", "2x0e + 3x1o"))(x)
-    gate = Gate("4x0e", [torch.relu], "2x0e", [torch.sigmoid], "2x1o")
+    gate = Gate("4x0e", [None], "2x0e", [None], "2x1o")  # functions would be scaled by what random numbers say
     yield "gate", gate(draw(torch, "g", 4, 12))
     yield "norm", BatchNorm("4x0e + 2x1o")(x)
 
@@ -614,17 +616,6 @@ def zuko(torch):
     x, c = draw(torch, "x", 5, 3), draw(torch, "c", 5, 2)
     yield "density", flow(c).log_prob(x)
     yield from train(torch, flow, lambda: -flow(c).log_prob(x).mean())
-
-
-def botorch(torch):
-    from botorch.acquisition import ExpectedImprovement
-    from botorch.models import SingleTaskGP
-    x = torch.linspace(0, 1, 6, dtype=torch.float64)[:, None]
-    model = SingleTaskGP(x, (x * 6).sin())
-    at = torch.tensor([[[0.15]], [[0.7]]], dtype=torch.float64)
-    told = model.posterior(at)
-    yield "mean", told.mean
-    yield "improvement", ExpectedImprovement(model, 0.9)(at)
 
 
 # ---- training loops ----

@@ -240,6 +240,35 @@ class Small(Case):
         self.same(program)
 
 
+class Results(Case):
+    def test_classes_of_results(self):
+        def program(m):
+            kinds = importlib.import_module(m.__name__ + ".return_types")
+            x = m.tensor([[3.0, 1.0], [2.0, 4.0]])
+            made = kinds.topk((x[0], m.tensor([1, 0])))
+            return [type(x.max(0)) is kinds.max, type(x.sort(0)) is kinds.sort, type(m.linalg.qr(x)) is kinds.linalg_qr,
+                    type(m.linalg.eigh(x)) is kinds.linalg_eigh, made.values, made.indices, isinstance(made, tuple)]
+        self.same(program)
+        with self.assertRaises(AttributeError):
+            cairn.return_types.no_such_op
+
+    def test_memory_of_a_file(self):
+        def program(m):
+            with tempfile.TemporaryDirectory() as folder:
+                path = str(pathlib.Path(folder) / "numbers")
+                m.from_file(path, shared=True, size=4, dtype=m.int32).copy_(m.arange(4))
+                return [m.from_file(path, size=3, dtype=m.int32), m.from_file(path, False, 2, dtype=m.int64)]
+        self.same(program)
+
+    def test_masks_of_attention(self):
+        def program(m):
+            f = m.nn.functional
+            mask = m.tensor([True, False])
+            return [f._canonical_mask(mask, "mask", None, "", m.float32), f._none_or_dtype(None),
+                    f._canonical_mask(None, "mask", None, "", m.float32), f._none_or_dtype(mask) == m.bool]
+        self.same(program)
+
+
 class Names(unittest.TestCase):
     def test_files_that_show_names_of_others(self):
         import cairn.accelerator.memory
@@ -252,6 +281,14 @@ class Names(unittest.TestCase):
         self.assertIs(cairn.signal.windows.windows.hann, cairn.signal.windows.hann)
         with self.assertRaises(AttributeError):
             cairn.optim.adam.SGD
+
+    def test_types_that_are_only_named(self):
+        self.assertEqual(repr(cairn.quint8), "torch.quint8")
+        self.assertIs(cairn.GradScaler, cairn.amp.GradScaler)
+        self.assertIs(cairn.legacy_contiguous_format, cairn.contiguous_format)
+        self.assertFalse(isinstance(cairn.ones(1), cairn.TensorType))
+        self.assertRaises(AttributeError, lambda: cairn.classes.mine)
+        self.assertIsNone(cairn._guards.detect_fake_mode())
 
     def test_settings_can_be_read(self):
         self.assertEqual(cairn._dynamo.config.cache_size_limit, 8)

@@ -40,7 +40,8 @@ _MODULES = ("__config__", "_dynamo", "_inductor", "_jit_internal", "_ops", "_ten
             "amp", "ao", "backends", "callbacks", "compiler", "cpu", "cuda", "datasets", "distributed", "distributions",
             "export", "func", "functional", "futures", "fx", "hub", "io", "jit", "keras", "library", "lists", "masked",
             "metrics", "models", "monitor", "mps", "multiprocessing", "nn", "onnx", "ops", "optim",
-            "overrides", "package", "profiler", "quantization", "quasirandom", "serialization", "sharding", "signal",
+            "overrides", "package", "profiler", "quantization", "quasirandom", "return_types", "serialization",
+            "sharding", "signal",
             "stablehlo", "storage", "strings", "testing", "tokenizers", "torch_version", "transforms", "types", "utils",
             "xpu", "zoo")
 # Private modules of torch that have no counterpart: see _absent_parts.py.
@@ -52,7 +53,11 @@ _NAMES = {name: place for place, names in {
     "_checks": "_assert_async _assert_scalar _cast_Byte _cast_Char _cast_Double _cast_Float _cast_Half _cast_Int "
                "_cast_Long _cast_Short _check _check_index _check_is_size _check_not_implemented _check_tensor_all "
                "_check_tensor_all_with _check_type _check_value _check_with _shape_as_tensor _standard_gamma "
-               "compiled_with_cxx11_abi eig lstsq matrix_rank solve symeig",
+               "bits16 bits1x8 bits2x4 bits4x2 bits8 classes compiled_with_cxx11_abi eig from_file has_cuda has_cudnn "
+               "has_lapack has_mkl has_mps has_openmp has_spectral int1 int2 int3 int4 int5 int6 int7 "
+               "legacy_contiguous_format lstsq matrix_rank per_channel_affine per_channel_symmetric per_tensor_affine "
+               "per_tensor_symmetric qint32 qint8 quint2x4 quint4x2 quint8 solve symeig uint1 uint2 uint3 uint4 uint5 "
+               "uint6 uint7",
     "_absent": "PyTorchFileReader PyTorchFileWriter ScriptMethod ScriptObject",
     "_legacy": "BFloat16Storage BFloat16Tensor BoolStorage BoolTensor ByteStorage ByteTensor CharStorage CharTensor "
                "DoubleStorage DoubleTensor FloatStorage FloatTensor HalfStorage HalfTensor IntStorage IntTensor "
@@ -66,6 +71,7 @@ _NAMES = {name: place for place, names in {
     "_symbols": "SymBool SymFloat SymInt sym_float sym_fresh_size sym_int sym_ite sym_max sym_min sym_not sym_sqrt "
                 "sym_sum",
     "jit": "ScriptFunction ScriptModule", "_streams": "Event Stream", "_vmap": "vmap",
+    "amp": "GradScaler",
     "amp.autocast_mode": "autocast get_autocast_cpu_dtype get_autocast_dtype get_autocast_gpu_dtype "
                          "is_autocast_cache_enabled is_autocast_cpu_enabled is_autocast_enabled "
                          "set_autocast_cache_enabled set_autocast_dtype set_autocast_enabled",
@@ -79,12 +85,14 @@ if _TYPING:
                    lists as lists, masked as masked, metrics as metrics, models as models, monitor as monitor,
                    mps as mps, multiprocessing as multiprocessing, nn as nn, onnx as onnx, ops as ops,
                    optim as optim, overrides as overrides, package as package, profiler as profiler,
-                   quantization as quantization, quasirandom as quasirandom, serialization as serialization,
+                   quantization as quantization, quasirandom as quasirandom, return_types as return_types,
+                   serialization as serialization,
                    sharding as sharding, signal as signal, stablehlo as stablehlo, storage as storage,
                    strings as strings, testing as testing, tokenizers as tokenizers, torch_version as torch_version,
                    transforms as transforms, types as types, utils as utils, xpu as xpu, zoo as zoo)
     from ._alias import as_torch as as_torch
     from ._control import cond as cond, while_loop as while_loop
+    from ._checks import *
     from ._absent import (PyTorchFileReader as PyTorchFileReader, PyTorchFileWriter as PyTorchFileWriter,
                           ScriptMethod as
                           ScriptMethod, ScriptObject as ScriptObject)
@@ -102,6 +110,7 @@ if _TYPING:
     from ._settings import *
     from ._streams import Event as Event, Stream as Stream
     from ._vmap import vmap as vmap
+    from .amp import GradScaler as GradScaler
     from .amp.autocast_mode import (autocast as autocast, get_autocast_cpu_dtype as get_autocast_cpu_dtype,
                                     get_autocast_dtype as get_autocast_dtype, get_autocast_gpu_dtype as
                                     get_autocast_gpu_dtype, is_autocast_cache_enabled as is_autocast_cache_enabled,
@@ -125,6 +134,9 @@ else:
             value = globals()[name] = import_module("._foreach", __package__).by_name(name)
             return value
         if name not in _NAMES:
+            if name in ("DeviceObjType", "FloatType", "IntType", "BoolType", "StringType", "ListType", "DictType",
+                        "TupleType", "OptionalType", "TensorType", "NumberType", "ClassType", "FunctionSchema"):
+                return getattr(_C, name)
             if name in _PARTS:
                 from ._absent_parts import part
                 return part(name)

@@ -52,7 +52,7 @@ _SPACES = {"_functorch": "TransformType CInterpreter _add_batch_dim _remove_batc
 _CLASSES = frozenset("ScriptFunction ScriptModule ScriptMethod ScriptObject Graph Node Value Block DispatchKey "
                      "DispatchKeySet FunctionSchema TensorType ListType DictType TupleType OptionalType IntType "
                      "FloatType BoolType StringType NumberType ClassType InterfaceType CompilationUnit "
-                     "PyTorchFileReader PyTorchFileWriter StreamObjType JITException".split())
+                     "PyTorchFileReader PyTorchFileWriter StreamObjType DeviceObjType JITException".split())
 _made: dict[str, Any] = {}
 
 
@@ -78,6 +78,10 @@ def _accelerator(check: bool = False) -> Any:  # unused: check (always done)
     """The device beside the CPU; without one the CPU."""
     from .accelerator import current_accelerator
     return current_accelerator() or _C.device("cpu")
+
+
+def _same_memory(a: Tensor, b: Tensor) -> bool:
+    return a.untyped_storage().data_ptr() == b.untyped_storage().data_ptr()
 
 
 def _jit_setting(name: str) -> Any:
@@ -106,7 +110,11 @@ def _find(name: str) -> Any:
              "DisableTorchFunctionSubclass": overrides.DisableTorchFunctionSubclass, "Generator": cairn.Generator,
              "DisableTorchFunction": overrides.DisableTorchFunction, "_VariableFunctions": cairn,
              "_linalg": cairn.linalg, "_special": cairn.special, "_cuda_getDeviceCount": _cuda_count,
-             "_cuda_isInBadFork": _no, "_get_privateuse1_backend_name": lambda: "privateuseone",
+             "_cuda_isInBadFork": _no, "_has_xpu": False, "_has_mps": False,
+             "_get_cudnn_enabled": lambda: True, "_is_torch_function_mode_enabled": lambda: bool(overrides._modes),
+             "_is_alias_of": _same_memory, "_show_config": lambda: cairn.__config__.show(),
+             "_set_math_sdp_allow_fp16_bf16_reduction": lambda on: None,
+             "_get_privateuse1_backend_name": lambda: "privateuseone",
              "_get_default_device": lambda: str(cairn.get_default_device()), "_get_accelerator": _accelerator,
              "_cuda_clearCublasWorkspaces": lambda: None,
              "_is_any_autocast_enabled": _any_autocast, "_are_functorch_transforms_active": _transforming}

@@ -8,7 +8,7 @@ from __future__ import annotations
 import builtins
 from typing import Any, Callable
 
-from . import _C
+from . import _absent, _C
 from ._tensor import Tensor
 
 __all__: list[str] = []  # all are private, or raise
@@ -133,3 +133,44 @@ solve, symeig, eig, lstsq, matrix_rank = (_removed(name, instead) for name, inst
 def compiled_with_cxx11_abi() -> builtins.bool:
     """Has text in C++ the newer form? In cairn's C there is none that could have another."""
     return True
+
+
+def from_file(filename: str, shared: builtins.bool | None = None, size: builtins.int | None = 0, *, dtype: Any = None,
+              layout: Any = None, device: Any = None, pin_memory: builtins.bool | None = False
+              ) -> Tensor:  # unused: layout (elements lie one behind the other)
+    """A tensor of `size` elements over the bytes of a file; shared: writes to it reach the file."""
+    from .storage import UntypedStorage
+    if device is not None and _C.device(device).type != "cpu":
+        raise RuntimeError("from_file: the memory is the host's, not %s's" % device)
+    kind = _C.get_default_dtype() if dtype is None else dtype
+    storage = UntypedStorage.from_file(filename, bool(shared), (size or 0) * kind.itemsize)
+    made = _C.empty(0, dtype=kind).set_(storage, 0, (size or 0,), (1,))
+    return made.pin_memory() if pin_memory else made
+
+
+class _Kinds:
+    """torch.classes: classes that libraries of PyTorch's bring. There are none."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError("torch.classes.%s: cairn has no classes of PyTorch's script language" % name)
+
+    @staticmethod
+    def load_library(path: str) -> None:
+        """Loads a library's ops: see utils.cpp_extension."""
+        from .utils.cpp_extension import load_library
+        load_library(path)
+
+
+classes = _Kinds()
+legacy_contiguous_format = _C.contiguous_format
+has_lapack = has_mkl = has_openmp = has_spectral = True
+has_cuda = has_cudnn = has_mps = False
+qint8, quint8, qint32, quint4x2, quint2x4 = (_absent.Mark("torch." + name) for name in
+                                             ("qint8", "quint8", "qint32", "quint4x2", "quint2x4"))
+uint1, uint2, uint3, uint4, uint5, uint6, uint7 = (_absent.Mark("torch.uint%d" % n) for n in range(1, 8))
+int1, int2, int3, int4, int5, int6, int7 = (_absent.Mark("torch.int%d" % n) for n in range(1, 8))
+bits8, bits16, bits1x8, bits2x4, bits4x2 = (_absent.Mark("torch." + name) for name in
+                                            ("bits8", "bits16", "bits1x8", "bits2x4", "bits4x2"))
+per_tensor_affine, per_channel_affine, per_tensor_symmetric, per_channel_symmetric = (
+    _absent.Mark("torch." + name) for name in
+    ("per_tensor_affine", "per_channel_affine", "per_tensor_symmetric", "per_channel_symmetric"))

@@ -114,7 +114,7 @@ class Compat:
             other = source.detach() if size is None else source.detach().as_strided(
                 size, _steps(size) if stride is None else stride, storage_offset)
         else:
-            flat = source._typed if source._typed.dtype == self.dtype else _C._bitcast(source._typed, self.dtype)
+            flat = source._typed if source._typed.dtype == self.dtype else source._typed.view(self.dtype)
             shape = (flat.numel() - storage_offset,) if size is None else size
             other = flat.as_strided(shape, _steps(shape) if stride is None else stride, storage_offset)
         if other.dtype != self.dtype:

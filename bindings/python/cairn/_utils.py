@@ -126,3 +126,17 @@ def _rebuild_parameter(data: Tensor, requires_grad: bool, backward_hooks: Any) -
     if backward_hooks:
         raise NotImplementedError("_rebuild_parameter: hooks are not read")
     return Parameter(data, requires_grad)
+
+
+def _element_size(dtype: _C.dtype) -> int:
+    """Bytes of one element."""
+    return dtype.itemsize
+
+
+def _get_device_module(device_type: str) -> Any:
+    """cairn.cuda, say, for "cuda"."""
+    from importlib import import_module
+    if device_type not in ("cpu", "cuda", "mps", "xpu"):
+        raise RuntimeError("Device '%s' does not have a corresponding module registered as 'torch.%s'."
+                           % (device_type, device_type))
+    return import_module("." + device_type, __package__)

@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 from .. import _absent, _C
+from .._arguments import note_once
 from .._settings_of import Settings
 from ..compiler import (OptimizedModule, allow_in_graph, assume_constant_result, compile as _compile, disable,
                         is_compiling, list_backends, reset)
@@ -58,6 +59,11 @@ def is_dynamo_supported() -> bool:
     return True
 
 
+def _warn_once(msg: str, stacklevel: int = 1) -> None:  # unused: stacklevel (the program's line is named)
+    """A warning, the first time."""
+    note_once(msg)
+
+
 class Unsupported(RuntimeError):
     """Code cannot be captured."""
 
@@ -75,8 +81,8 @@ class TransformGetItemToIndex:
 _own: dict[str, dict[str, Any]] = {
         "eval_frame": {"OptimizedModule": OptimizedModule, "is_dynamo_supported": is_dynamo_supported,
                        "reset": reset, "disable": disable},
-        "utils": {"counters": {}, "is_compiling": is_compiling},
-        "exc": {"Unsupported": Unsupported, "TorchDynamoException": RuntimeError,
+        "utils": {"counters": {}, "is_compiling": is_compiling, "warn_once": _warn_once},
+        "exc": {"Unsupported": Unsupported, "TorchDynamoException": RuntimeError, "TorchRuntimeError": RuntimeError,
                 "BackendCompilerFailed": RuntimeError},
         "decorators": {"disable": disable, "allow_in_graph": allow_in_graph, "mark_static_address": mark_static_address,
                        "mark_dynamic": mark_dynamic, "assume_constant_result": assume_constant_result,

@@ -17,7 +17,8 @@ _absent.spaces(__name__, {
     "utils": "run_and_get_code fresh_inductor_cache", "runtime": "", "runtime.cache_dir_utils": "cache_dir",
     "cpu_vec_isa": "pick_vec_isa valid_vec_isa_list VecISA", "codecache": "", "compile_fx": "compile_fx", "lowering":
     "", "ir": "", "virtualized": "", "scheduler": "", "pattern_matcher": "", "custom_graph_pass": "CustomGraphPass",
-    "fx_passes": "", "kernel": "", "inductor_prims": "", "cudagraph_trees": "", "async_compile": "", "debug": ""}, _WHY)
+    "fx_passes": "", "kernel": "", "inductor_prims": "", "cudagraph_trees": "", "async_compile": "", "debug": "",
+    "exc": "InductorError CppCompileError"}, _WHY)
 aot_compile = _absent.function(__name__, "aot_compile", _WHY)
 aoti_compile_and_package = _absent.function(__name__, "aoti_compile_and_package", _WHY)
 aoti_load_package = _absent.function(__name__, "aoti_load_package", _WHY)

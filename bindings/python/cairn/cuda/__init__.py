@@ -65,6 +65,8 @@ else:
         if name == "default_generators":  # one for each device; all devices draw from the same
             from .. import default_generator
             return (default_generator,) * _devices.device_count()
+        if name == "_initialized":
+            return _devices.is_initialized()
         if name in ("comm", "jiterator"):  # which need more of the package
             from importlib import import_module
             return import_module(__name__ + "." + name)

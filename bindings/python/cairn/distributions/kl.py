@@ -16,6 +16,7 @@ __all__ = ["kl_divergence", "register_kl"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 _registry: dict[tuple[type[Distribution], type[Distribution]], Callable[[Any, Any], Tensor]] = {}
+_KL_REGISTRY = _registry  # torch's name of it
 _found: dict[tuple[type[Distribution], type[Distribution]], Callable[[Any, Any], Tensor] | None] = {}
 
 

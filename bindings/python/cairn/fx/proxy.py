@@ -338,7 +338,8 @@ def watch_package() -> None:
         names = vars(sys.modules.get(own + space, sys.modules[own]))
         for name, value in list(names.items()):
             mine = isinstance(value, FunctionType) and (value.__module__ or "").partition(".")[0] == own
-            if mine and (name[0] != "_" or name == "_assert") and name not in _PLAIN and not hasattr(value, "__wrapped__"):
+            shown = (name[0] != "_" or name == "_assert") and name not in _PLAIN
+            if mine and shown and not hasattr(value, "__wrapped__"):
                 names[name] = _noting(value, False)
     for name, value in list(vars(Tensor).items()):
         if isinstance(value, FunctionType) and not name.startswith("_"):

@@ -18,6 +18,7 @@ import warnings
 from types import TracebackType
 from typing import Any, Callable, Iterable, Iterator
 
+from .. import _homes
 from .. import _C
 from .._arguments import refused
 from .events import (EventList as EventList, FunctionEvent as FunctionEvent, FunctionEventAvg as FunctionEventAvg,
@@ -358,3 +359,6 @@ class profile:
     def preset_metadata_json(self, key: str, value: str) -> None:
         """The same, for traces that begin later."""
         self._preset[key] = value
+
+
+_homes.homes(__name__, {"profiler": " ".join(__all__)})

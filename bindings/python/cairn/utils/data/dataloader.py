@@ -22,6 +22,8 @@ from .sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler, dr
 
 __all__ = ["DataLoader", "default_collate", "default_convert", "get_worker_info"]
 
+_collate_fn_t = Callable[[list[Any]], Any]  # for annotations
+_worker_init_fn_t = Callable[[int], None]
 _T_co = TypeVar("_T_co", covariant=True)
 
 
