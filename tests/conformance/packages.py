@@ -1,5 +1,6 @@
-"""Other people's PyTorch packages, unchanged, with cairn as torch: the programs of package_programs.py run in a process
-with cairn and in one with PyTorch, from the same weights and inputs, and what they compute is compared.
+"""Other people's PyTorch packages, unchanged, with cairn as torch: the programs of package_programs.py and
+package_models.py run in a process with cairn and in one with PyTorch, from the same weights and inputs, and what they
+compute is compared.
 
     python tests/conformance/packages.py --packages FOLDER [NAME...]       FOLDER: where pip put them (--target)
     python tests/conformance/packages.py --list
@@ -30,9 +31,10 @@ SECONDS = 600
 def programs():
     """{name: function}"""
     sys.path.insert(0, str(HERE))
+    import package_models
     import package_programs
-    return {name: value for name, value in vars(package_programs).items()
-            if callable(value) and not name.startswith("_") and getattr(value, "__module__", "") == "package_programs"
+    return {name: value for module in (package_programs, package_models) for name, value in vars(module).items()
+            if callable(value) and not name.startswith("_") and getattr(value, "__module__", "") == module.__name__
             and value.__code__.co_varnames[:value.__code__.co_argcount] == ("torch",)}
 
 

@@ -290,6 +290,13 @@ class Names(unittest.TestCase):
         self.assertRaises(AttributeError, lambda: cairn.classes.mine)
         self.assertIsNone(cairn._guards.detect_fake_mode())
 
+    def test_layers_of_quantised_numbers_can_be_named(self):
+        from cairn.nn.quantized import Linear, dynamic
+        for kind in (Linear, dynamic.LSTM):
+            with self.assertRaisesRegex(NotImplementedError, "quantises no modules"):
+                kind(2, 2)
+        self.assertIs(cairn.nn.modules.CrossMapLRN2d, cairn.nn.CrossMapLRN2d)
+
     def test_settings_can_be_read(self):
         self.assertEqual(cairn._dynamo.config.cache_size_limit, 8)
         self.assertFalse(cairn._C._jit_set_profiling_mode(False))

@@ -31,7 +31,7 @@ _FAMILIES: dict[str, Any] = {
              "HingeEmbeddingLoss HuberLoss KLDivLoss L1Loss MSELoss MarginRankingLoss MultiLabelMarginLoss "
              "MultiLabelSoftMarginLoss MultiMarginLoss NLLLoss PoissonNLLLoss SmoothL1Loss SoftMarginLoss "
              "TripletMarginLoss TripletMarginWithDistanceLoss _Loss _WeightedLoss"),
-    "normalization": "GroupNorm LayerNorm LocalResponseNorm RMSNorm",
+    "normalization": "CrossMapLRN2d GroupNorm LayerNorm LocalResponseNorm RMSNorm",
     "padding": " ".join(kind + "Pad%dd" % n for n in (1, 2, 3)
                         for kind in ("Circular", "Constant", "Reflection", "Replication", "Zero")),
     "pixelshuffle": "PixelShuffle PixelUnshuffle",
