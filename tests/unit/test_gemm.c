@@ -210,7 +210,8 @@ static void large_body(cn_dtype dtype)
 {
   static const int64_t sizes[][3] = {{150, 130, 600}, {300, 290, 520}, {97, 1025, 300},
                                      {1030, 33, 120}, {64, 64, 1500},  {129, 200, 1024},
-                                     {29, 300, 700},  {200, 7, 400},   {5, 900, 900}};
+                                     {29, 300, 700},  {200, 7, 400},   {5, 900, 900},
+                                     {57, 530, 1024} /* rows that collide, two blocks of columns, uneven panels */};
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
     enum layout plain[3] = {ROWS, ROWS, ROWS};
     check_one(dtype, sizes[i][0], sizes[i][1], sizes[i][2], plain, 1, 0);

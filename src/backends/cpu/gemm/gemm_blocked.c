@@ -14,14 +14,14 @@
 enum {
   GRAIN_PACK = 1 << 15, /* elements worth waking a thread for */
   ROOM_BYTES = 4 << 20, /* packed blocks of k that are held at once */
-  NEAR_BYTES = 512 << 10 /* rows of A that stay in the second-level cache beside a block of B */
+  COPY_BYTES = 8 << 20  /* rows of A that are copied at once */
 };
 
 typedef enum a_form {
   A_IN_PLACE,
   A_ROWS,   /* rows of a panel copied to a kinder distance when their turn comes */
   A_COPIED, /* all of them before */
-  A_PANELS /* packed: k-major panels of mr rows */
+  A_PANELS  /* packed: k-major panels of mr rows */
 } a_form;
 
 typedef struct block_job {
@@ -179,6 +179,8 @@ static void run_panel(const block_job *job, const char *rows, int64_t p, int64_t
     r.a_row = job->a_pitch;
     r.a = (const char *)(g->apart ? g->apart : g->a) + (job->first_k + i * r.a_row) * size;
   }
+  if (job->form != A_PANELS && job->form != A_ROWS && p + 1 < job->row_panels)
+    r.next = (const char *)r.a + r.rows * r.a_row * size;
   job->ker->run(&r);
 }
 
@@ -280,7 +282,7 @@ static int prepare(block_job *job, size_t *bytes)
   job->nc = item_columns(job);
   job->block_panels = block_panels(job);
   job->a_pitch = job->form == A_ROWS ? (parts(depth, line) | 1) * line : depth;
-  if (job->form == A_ROWS && g->n > job->nc && g->m * job->a_pitch * (int64_t)ker->size <= NEAR_BYTES)
+  if (job->form == A_ROWS && g->n > job->nc && g->m * job->a_pitch * (int64_t)ker->size <= COPY_BYTES)
     job->form = A_COPIED;
   if (job->form == A_IN_PLACE) job->a_pitch = g->apart ? g->apart_row : g->a_row;
   job->packed = g->packed && g->packed_depth == depth;

@@ -26,7 +26,7 @@ typedef struct cni_gemm_run {
                         NULL: to c */
   int64_t rounded_row;
   const int64_t *a_steps; /* by tiles: where each CNI_TILE elements along k of A lie, from the first; NULL: evenly */
-  const void *next; /* by tiles: the row panel after this one, with the same steps, to be fetched meanwhile; or NULL */
+  const void *next; /* the row panel after this one, with the same steps, to be fetched meanwhile; or NULL */
 } cni_gemm_run;
 
 enum { CNI_FEW_ROWS = 8 };
