@@ -20,6 +20,20 @@ def fused_rows(d):
     return d.says(x, d.values(x.shape, F32), row, *more, epsilon=d.maybe(1e-3), outputs=1)
 
 
+@family("com.microsoft:Tokenizer")
+def tokenizer(d):
+    texts = ["the quick brown fox", "", "a1 bb,ccc;dd", "Grüße über alles", "  two  blanks ", "aab-abab", "x"]
+    shape = d.one((3,), (2, 2), (1, 4))
+    x = np.array([d.one(*texts) for _ in range(int(np.prod(shape)))], object).reshape(shape)
+    how = d.one(
+        {"tokenexp": d.one("[a-zA-Z0-9_]+", "a|ab|aba", "[a-z]*", r"\b\w", "[^ ]+")},
+        {"separators": d.one([" "], [" ", ","], [",", ";| "], ["ab", "b-"], ["[ ,;]+"])},
+        {"separators": [""]},
+    )
+    least = 1 if how.get("separators") == [""] else d.int(1, 3)
+    d.says(x, mark=d.int(0, 1), pad_value=d.one("#", ""), mincharnum=least, **how)
+
+
 def heads(d, b, s, n):
     return d.values((b, s, n), F32, -1, 1)
 

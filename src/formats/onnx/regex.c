@@ -377,6 +377,7 @@ struct cni_regex {
   step *steps;
   int n, room;
   int *now, *then, *stack;
+  const char **from, **from_then; /* of each place in `now` and `then`: where the text began that led to it */
   unsigned *seen, mark;
 };
 
@@ -426,7 +427,9 @@ cni_regex *cni_regex_compile(cni_arena *arena, const char *pattern, size_t size)
   r->then = cni_arena_take(arena, room, sizeof *r->then);
   r->stack = cni_arena_take(arena, 2 * room, sizeof *r->stack);
   r->seen = cni_arena_take(arena, room, sizeof *r->seen);
-  if (!r->steps || !r->now || !r->then || !r->stack || !r->seen) return NULL;
+  r->from = cni_arena_take(arena, room, sizeof *r->from);
+  r->from_then = cni_arena_take(arena, room, sizeof *r->from_then);
+  if (!r->steps || !r->now || !r->then || !r->stack || !r->seen || !r->from || !r->from_then) return NULL;
   put(r, JOIN, 0, -1, NULL);
   int first = write_steps(r, t, 0);
   put(r, EMPTY, first, -1, NULL); /* the last one is where it begins */
@@ -508,4 +511,57 @@ bool cni_regex_full_match(cni_regex *r, const char *text, size_t size)
   for (int i = 0; i < n; i++)
     if (r->steps[r->now[i]].kind == JOIN) return true;
   return false;
+}
+
+/* ---- searching ---- */
+
+typedef struct search {
+  const char *begin, *end;       /* the text */
+  const char *match, *match_end; /* the best so far; NULL: none */
+} search;
+
+/* Adds what step `first` leads to, for a text that began at `from`. */
+static int reach_from(cni_regex *r, int n, int first, const char *from, const char *at, const search *s)
+{
+  const int m = reach(r, r->then, n, first, at, s->begin, s->end);
+  for (int i = n; i < m; i++) r->from_then[i] = from;
+  return m;
+}
+
+/* The places behind one more character (none: n 0), then those of a text that begins here, while nothing was found.
+ * Places that are reached twice belong to the text that began first. */
+static int advance(cni_regex *r, int n, uint32_t c, const char *at, const search *s)
+{
+  int m = 0;
+  r->mark++;
+  for (int i = 0; i < n; i++) {
+    const step *p = &r->steps[r->now[i]];
+    if (s->match && r->from[i] > s->match) continue;
+    if (p->kind == SET && in_set(p->set, c)) m = reach_from(r, m, p->next, r->from[i], at, s);
+  }
+  if (!s->match) m = reach_from(r, m, r->n - 1, at, at, s);
+  int *places = r->now;
+  const char **from = r->from;
+  r->now = r->then, r->then = places;
+  r->from = r->from_then, r->from_then = from;
+  return m;
+}
+
+bool cni_regex_find(cni_regex *r, const char *text, size_t size, size_t from, size_t *at, size_t *end)
+{
+  search s = {.begin = text, .end = text + size};
+  const char *here = text + from;
+  int n = advance(r, 0, 0, here, &s);
+  for (;;) {
+    for (int i = 0; i < n; i++)
+      if (r->steps[r->now[i]].kind == JOIN && (!s.match || r->from[i] <= s.match))
+        s.match = r->from[i], s.match_end = here;
+    if (here >= s.end || (s.match && !n)) break;
+    const uint32_t c = cni_onnx_char_next(&here, s.end);
+    n = advance(r, n, c, here, &s);
+  }
+  if (!s.match) return false;
+  *at = (size_t)(s.match - text);
+  *end = (size_t)(s.match_end - text);
+  return true;
 }
