@@ -110,7 +110,9 @@ class Onnx(unittest.TestCase):
     def test_wrong_use_is_said(self):
         m = cairn.onnx.load_model_from_string(SOFTMAX)
         for values, words in (({}, "input 'x' is missing"), ({"z": cairn.ones(1, 3)}, "no input 'z'"),
-                              ({"x": cairn.ones(1, 3, dtype=cairn.int64)}, "must be of float32, it is of int64")):
+                              ({"x": cairn.ones(1, 3, dtype=cairn.int64)}, "must be of float32, it is of int64"),
+                              ({"x": cairn.ones(1, 4)}, "dimension 1 of input 'x' must be 3, it is 4"),
+                              ({"x": cairn.ones(3)}, "input 'x' must have 2 dimensions, it has 1")):
             with self.assertRaisesRegex(Exception, words):
                 m.run(values)
         with self.assertRaises(TypeError):

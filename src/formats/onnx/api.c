@@ -151,8 +151,26 @@ static bool is_output(const cni_onnx_graph *g, const char *name)
   return false;
 }
 
-/* A tensor that is fed must have the type that the model says; sizes are the ops' business. Inputs have the first
- * slots. */
+/* An input must have the type, and the sizes as far as they are numbers, that the model says. No dimensions say nothing:
+ * exporters write them for shapes that they do not know. */
+static int check_input(const cn_onnx_info *info, const cn_tensor *t)
+{
+  const cn_desc *d = cn_desc_of(t);
+  if (info->dtype && (int)info->dtype != d->dtype)
+    return cn_err_set(CN_ERR_DTYPE, "onnx: input '%s' must be of %s, it is of %s", info->name,
+                      cn_dtype_name(info->dtype), cn_dtype_name((cn_dtype)d->dtype));
+  if (info->ndim <= 0) return CN_OK;
+  if (info->ndim != d->ndim)
+    return cn_err_set(CN_ERR_SHAPE, "onnx: input '%s' must have %d dimensions, it has %d", info->name, info->ndim,
+                      d->ndim);
+  for (int k = 0; k < info->ndim; k++)
+    if (info->shape[k] >= 0 && info->shape[k] != d->shape[k])
+      return cn_err_set(CN_ERR_SHAPE, "onnx: dimension %d of input '%s' must be %lld, it is %lld", k, info->name,
+                        (long long)info->shape[k], (long long)d->shape[k]);
+  return CN_OK;
+}
+
+/* Inputs have the first slots. */
 static int feed(cni_onnx_frame *f, const cn_onnx *o, const cn_onnx_feed *given)
 {
   const cni_onnx_graph *g = f->graph;
@@ -161,9 +179,7 @@ static int feed(cni_onnx_frame *f, const cn_onnx *o, const cn_onnx_feed *given)
   if (slot < 0) return cni_onnx_bad(o->model, "the model has no input '%s'", given->name);
   if ((size_t)slot < g->ninputs) cni_onnx_describe(&info, &g->inputs[slot]);
   cn_tensor *t = cn_onnx_value_as_tensor(given->value);
-  if (t && info.kind == CN_ONNX_TENSOR && info.dtype && info.dtype != cn_dtype_of(t))
-    return cn_err_set(CN_ERR_DTYPE, "onnx: input '%s' must be of %s, it is of %s", given->name,
-                      cn_dtype_name(info.dtype), cn_dtype_name(cn_dtype_of(t)));
+  if (t && info.name && info.kind == CN_ONNX_TENSOR && check_input(&info, t)) return cn_err();
   if (t && cn_device_of(t) != CN_CPU) f->track = true;
   if (!t || !cn_trace_is_value(t)) return cni_onnx_feed_slot(f, slot, given->value);
   cn_onnx_value *v = cni_onnx_value_know(cn_onnx_value_tensor(t), t);
