@@ -248,6 +248,26 @@ static int apply_function(cn_tensor **outputs, size_t noutputs, const cn_functio
   return record_function(c, outputs, noutputs, inputs, ninputs);
 }
 
+static bool any_batched(cn_tensor *const *inputs, size_t n)
+{
+  bool any = false;
+  for (size_t i = 0; i < n; i++) any |= inputs[i] && inputs[i]->batch;
+  return any;
+}
+
+static int run_unchecked(cn_tensor **outputs, cn_tensor *const *inputs, void *payload);
+
+/* Records hold whole batches, and a function works on examples: a checkpoint is run as it is, its inside recorded;
+ * others have no rule. */
+static int apply_batched(cn_tensor **outputs, const cn_function *function, cn_tensor *const *inputs, void *payload)
+{
+  int status = function == &checkpoint_function
+                 ? run_unchecked(outputs, inputs, payload)
+                 : cni_fail(CN_ERR_UNSUPPORTED, "%s: a function with a backward of its own has no rule for vmap",
+                            function->name);
+  return give_up(function, payload, status);
+}
+
 int cni_function_apply(cn_tensor **outputs, size_t noutputs, const cn_function *function, cn_tensor *const *inputs,
                        size_t ninputs, void *payload, bool in_graphs)
 {
@@ -256,6 +276,8 @@ int cni_function_apply(cn_tensor **outputs, size_t noutputs, const cn_function *
     return cni_fail(CN_ERR_VALUE, "function: .size must be sizeof(cn_function)");
   if (noutputs > 64 || ninputs > INT32_MAX)
     return give_up(function, payload, cni_fail(CN_ERR_UNSUPPORTED, "%s: at most 64 results", function->name));
+  if (CNI_UNLIKELY(cni_state()->vmap != NULL) && any_batched(inputs, ninputs))
+    return apply_batched(outputs, function, inputs, payload);
   if (CNI_LIKELY(!(cni_state()->modes & CNI_MODE_INSIDE)))
     return apply_function(outputs, noutputs, function, inputs, ninputs, payload, in_graphs);
   cn_tensor **known = cni_bring_inside(inputs, ninputs);
@@ -309,6 +331,12 @@ typedef struct checkpoint {
   size_t nin, nout;
   uint64_t seed, offset;
 } checkpoint;
+
+static int run_unchecked(cn_tensor **outputs, cn_tensor *const *inputs, void *payload)
+{
+  const checkpoint *k = payload;
+  return k->fn(outputs, inputs, k->payload);
+}
 
 static void checkpoint_free(void *payload) { cni_free(payload, sizeof(checkpoint)); }
 

@@ -292,9 +292,23 @@ static int open_elements(printer *p, cn_tensor *t, void **copy, size_t *size)
   return cn_to_data(*copy, *size, t);
 }
 
+/* An example of a batch is shown by all of them. */
+static char *batch_to_string(const cn_tensor *t)
+{
+  cn_text text = {0};
+  char *inner = cn_to_string(t->batch), *result = NULL;
+  cn_text_putf(&text, "BatchedTensor(lvl=%llu, bdim=0, value=\n%s\n)", (unsigned long long)t->batch_level,
+               inner ? inner : "");
+  if (inner && !text.failed) result = cni_strdup(text.s);
+  cn_string_free(inner);
+  cn_text_free(&text);
+  return result;
+}
+
 char *cn_to_string(cn_tensor *t)
 {
   if (cn_err()) return NULL;
+  if (t && t->batch) return batch_to_string(t);
   if (!t) {
     cni_fail(CN_ERR_TYPE, "to_string: the tensor is NULL");
     return NULL;

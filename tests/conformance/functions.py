@@ -27,7 +27,9 @@ TANGENT_LEFT_OUT = {
     "special.bessel_y0": "torch has no formula: it differentiates a rounded one",
     "logcumsumexp": "torch computes it by logarithms that lose six digits",
 }
+BADLY_CONDITIONED = {"cholesky_inverse": (1e-4, 1e-4)}      # the samples' inverses lose that many digits
 LEFT_OUT.update({
+    "special.airy_ai": "torch's has five digits, and others in another place of a batch",
     "linspace": "ends that are tensors are read as numbers", "logspace": "ends that are tensors are read as numbers",
     "bincount": "torch counts all examples together", "argwhere": "torch takes the batch for a dimension",
     "addmv": "of whole numbers torch makes floats here", "addbmm": "of whole numbers torch makes floats here",
@@ -153,7 +155,10 @@ def along(judge, sample):
     tensors = [t for t in leaves_of((sample.input, sample.args, sample.kwargs)) if t.requires_grad]
     if not tensors or judge.undefined(sample) or judge.op.name in TANGENT_LEFT_OUT:
         return NotImplemented
-    wrapped = judge.op.gradcheck_wrapper      # brings an input into the op's domain: symmetric, triangular
+    wrapped = judge.op.gradcheck_wrapper      # brings an input into the op's domain, which its tangent must not leave
+    named = {wrapped.__name__, *wrapped.__code__.co_names}
+    if not named & {"gradcheck_wrapper_hermitian_input", "gradcheck_wrapper_triangular_input"}:
+        wrapped = as_it_is
     source = torch.Generator().manual_seed(3)
     tangents = [torch.randn(tuple(t.shape), dtype=t.dtype, generator=source) for t in tensors]
     plain = [t.detach() for t in tensors]
@@ -166,7 +171,12 @@ def along(judge, sample):
     mine = Side(judge.module, functools.partial(wrapped, judge.call), sample, tensors)
     _, actual = judge.module.func.jvp(lambda *ts: floats(mine.function(*ts)), tuple(mine.carried(plain)),
                                       tuple(mine.carried(tangents)))
-    return compared(judge, sample, mine.here, actual, expected, lambda dtype: (1e-6, 1e-7))
+    near = BADLY_CONDITIONED.get(judge.op.name, (1e-6, 1e-7))     # torch's and these are rounded otherwise
+    return compared(judge, sample, mine.here, actual, expected, lambda dtype: near)
+
+
+def as_it_is(call, *args, **kwargs):
+    return call(*args, **kwargs)
 
 
 def floats(results):

@@ -4,6 +4,7 @@ the examples is the judge."""
 import unittest
 
 import cairn
+import cairn.utils.checkpoint
 from cairn import func, nn
 
 
@@ -184,6 +185,13 @@ class Errors(Case):
         with self.assertRaisesRegex(RuntimeError, "outside of the vmap"):
             found[0] + 1
 
+    def test_shown(self):
+        found = []
+        note = lambda a: found.append((repr(a), tuple(a.shape), a.dtype, a.requires_grad)) or a
+        func.vmap(note)(cairn.tensor([1., 2.]))
+        self.assertRegex(found[0][0], r"BatchedTensor\(lvl=\d+, bdim=0, value=\ntensor\(\[1., 2.\]\)\n\)")
+        self.assertEqual(found[0][1:], ((), cairn.float32, False))
+
     def test_warned(self):
         """What has no rule says so."""
         with self.assertWarnsRegex(UserWarning, "performance drop"):
@@ -318,6 +326,15 @@ class Compositions(Case):
             return func.vmap(column)(cairn.eye(2))
         found = func.vmap(func.vmap(product, in_dims=(None, 0)), in_dims=(0, None))(a, b)
         self.close(found, whole, 1e-4)      # sums of hundreds of products, in another order
+
+    def test_checkpoint(self):
+        w, x = cairn.randn(3, requires_grad=True), cairn.randn(4, 3)
+        again = cairn.utils.checkpoint.checkpoint
+        func.vmap(lambda a: again(lambda v: (v * w).tanh().sum(), a, use_reentrant=False))(x).sum().backward()
+        self.close(w.grad, ((1 - (x * w.detach()).tanh() ** 2) * x).sum(0))
+        each = func.vmap(func.grad(lambda v, a: again(lambda q: (q * a).tanh().sum(), v, use_reentrant=False)),
+                         in_dims=(None, 0))
+        self.close(each(w.detach(), x), (1 - (x * w.detach()).tanh() ** 2) * x)
 
     def test_old_forms(self):
         f = lambda v: (v ** 2).cumsum(0)

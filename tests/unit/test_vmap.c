@@ -1,5 +1,5 @@
-/* test_vmap.c: vmap from C: places of the batch, nesting, chunks, randomness, errors, and gradients of each example. The
- * ops themselves are compared with a loop by test_ops vmap. */
+/* test_vmap.c: vmap from C: places of the batch, nesting, chunks, randomness, errors, and gradients of each example.
+ * The ops themselves are compared with a loop by test_ops vmap. */
 #include <cairn/cairn.h>
 #include <string.h>
 
@@ -144,11 +144,31 @@ static void gradients(void **state)
   cn_scope_end(s);
 }
 
+/* Whichever allocation fails, the vmap has ended and the next call works. */
+static void memory(void **state)
+{
+  (void)state;
+  cn_memory_set_caching(false);
+  for (size_t k = 1, failed = 1; failed; k++) {
+    cn_scope *s = cn_scope_begin();
+    cn_tensor *x = counted(3, 4), *w = cn_full(CN_SHAPE(4), 0.5), *in[] = {x, w}, *out = NULL;
+    cn_memory_fail_at(k);
+    int status = cn_vmap(&out, 1, each_gradient, in, 2, NULL, .in_dims = CN_INTS(0, CN_NOT_MAPPED), .chunk = 2);
+    cn_memory_fail_at(0);
+    failed = status != 0;
+    assert_true(!failed || status == CN_ERR_MEMORY);
+    assert_int_equal(cn_vmap_depth(), 0);
+    cn_err_clear();
+    cn_scope_end(s);
+  }
+  cn_memory_set_caching(true);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(places), cmocka_unit_test(nesting),   cmocka_unit_test(randomness),
-    cmocka_unit_test(errors), cmocka_unit_test(gradients),
+    cmocka_unit_test(errors), cmocka_unit_test(gradients), cmocka_unit_test(memory),
   };
   return cmocka_run_group_tests_name("vmap", tests, NULL, NULL);
 }

@@ -111,8 +111,8 @@ def vjp(func: _Function, inputs: _Given, v: _Given | None = None, create_graph: 
 
 def _twice(outputs: Sequence[Tensor], inputs: Sequence[Tensor], v: Sequence[Tensor], create_graph: bool, strict: bool,
            what: str) -> _Tensors:
-    """J v by double backward: the gradient is linear in its seed; its derivative by the seed is J, wherever it is taken.
-    It is taken at ones, since some gradients are computed by logarithms of their seeds."""
+    """J v by double backward: the gradient is linear in its seed; its derivative by the seed is J, wherever it is
+    taken. It is taken at ones, since some gradients are computed by logarithms of their seeds."""
     seeds = tuple(_C.ones_like(o).requires_grad_() for o in outputs)
     back = _derive(outputs, inputs, seeds, True, strict, what)
     return _derive(back, seeds, v, create_graph, False, what)

@@ -164,7 +164,7 @@ def checkpoint(function: Callable[..., _T], *args: Any, use_reentrant: bool | No
     if determinism_check not in ("default", "none"):
         raise ValueError(f"determinism_check should be one of ['default', 'none'], but got {determinism_check}")
     forward, again = context_fn()
-    if not is_grad_enabled():
+    if not is_grad_enabled() or _C._vmap_depth():  # under vmap backward may come when its examples are gone
         with forward:
             return function(*args, **kwargs)
     frame = _Frame(lambda: function(*args, **kwargs), again, determinism_check, debug if _debug is None else _debug,
