@@ -109,6 +109,18 @@ class Meaning(Case):
                   lambda a, p, q: nn.functional.embedding(p, a), lambda a, p, q: nn.functional.one_hot(q, 4),
                   lambda a, p, q: a.index_put((p,), a[0] * 2), lambda a, p, q: a.index_add(0, p, a[:2])):
             self.close(func.vmap(f)(x, i, j), loop(f, x, i, j))
+        at, to = i[:, 0], j[:, 0]
+        for f in (lambda a, p, q: a[p], lambda a, p, q: a[p, q], lambda a, p, q: a[:, q], lambda a, p, q: a[1:, q],
+                  lambda a, p, q: x[0, p, q], lambda a, p, q: a[None, ..., q]):
+            self.close(func.vmap(f)(x, at, to), loop(f, x, at, to))
+
+        def write(a, p, q):
+            a = a.clone()
+            a[p, q] = 5.0
+            a[p] = a[0] * 2
+            a[:, q] += 1
+            return a
+        self.close(func.vmap(write)(x, at, to), loop(write, x, at, to))
 
     def test_complex(self):
         x = cairn.randn(4, 3, dtype=cairn.complex64)

@@ -6,6 +6,7 @@
  * left of `dim` are done with; the list of index tensors covers `covered` of them. */
 #include "cairn_py.h"
 
+#include <cairn/vmap.h>
 #include <string.h>
 
 /* ---- ops ---- */
@@ -91,10 +92,16 @@ static int set_integer(item *it, PyObject *o)
   return -1;
 }
 
-/* A tensor without dims is a number; while a graph is captured, which knows no values, it stays a tensor. */
+/* A tensor without dims is a number; it stays a tensor where it has no single value: while a graph is captured, and
+ * where it stands for one example of a batch. */
 static int set_scalar(item *it, cn_tensor *t)
 {
   cn_dtype dtype = cn_dtype_of(t);
+  if (cn_is_batched(t)) {
+    it->kind = POSITIONS;
+    it->t = cn_keep(t);
+    return 0;
+  }
   int64_t value = cn_item_int(t);
   if (cn_err() == CN_ERR_CAPTURE && dtype != CN_BOOL && dtype != CN_U8) {
     cn_err_clear();
