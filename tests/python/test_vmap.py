@@ -444,6 +444,23 @@ class Functions(Case):
             made = f(forward.make_dual(x, v), forward.make_dual(y, w))
             self.close(forward.unpack_dual(made).tangent, want)
 
+    def test_recording(self):
+        """Directions are no gradients: a level has them in no_grad, and leaves it on behind."""
+        x, v = cairn.randn(2, 3)
+        forward = cairn.autograd.forward_ad
+        with cairn.no_grad():
+            with forward.dual_level():
+                dual = forward.make_dual(x, v)
+                made = dual.clone()
+                made[1:].mul_(dual[:2])
+                primal, tangent = forward.unpack_dual(made.sin())
+                self.assertFalse(primal.requires_grad)
+            self.assertFalse(cairn.is_grad_enabled())
+        plain = cairn.cat([x[:1], x[1:] * x[:2]])
+        moved = cairn.cat([v[:1], v[1:] * x[:2] + x[1:] * v[:2]])
+        self.close(primal, plain.sin())
+        self.close(tangent, plain.cos() * moved)
+
     def test_seeds(self):
         """Gradients that are computed by logarithms of their seeds have derivatives by them at ones."""
         x, v = cairn.randn(5, dtype=cairn.float64), cairn.randn(5, dtype=cairn.float64)

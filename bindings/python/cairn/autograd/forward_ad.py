@@ -2,8 +2,8 @@
 
 Place in the flow: inside of a dual_level, make_dual gives a tensor that remembers its direction (its tangent), and
 unpack_dual tells that of a result: it walks backward twice, through the gradient as a function of its seed, as
-func.jvp does. Invariant: a tangent is the exact derivative of what was recorded; where recording is off there is none
-to take, so make_dual raises there.
+func.jvp does. Invariant: a tangent is the exact derivative of what was recorded; a level records, also inside of
+no_grad, and where recording is off inside of it there is none to take, so make_dual raises there.
 """
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ class UnpackedDualTensor(NamedTuple):
 
 
 _mode = forward_mode()
+_recording: list[enable_grad] = []
 _levels: list[list[tuple[Tensor, Tensor]]] = []  # of each level its duals: (the tensor, its tangent)
 
 
@@ -34,6 +35,8 @@ def enter_dual_level() -> int:
         raise RuntimeError("Nested forward mode AD is not supported at the moment")
     _levels.append([])
     _mode.__enter__()
+    _recording.append(enable_grad())  # directions are no gradients: they are there in no_grad, too
+    _recording[-1].__enter__()
     return 0
 
 
@@ -42,6 +45,7 @@ def exit_dual_level(*, level: int | None = None) -> None:
     if not _levels or level not in (None, 0):
         raise RuntimeError("Trying to exit a forward AD level that was not the last one that was created.")
     _levels.pop()
+    _recording.pop().__exit__(None, None, None)
     _mode.__exit__()
 
 
