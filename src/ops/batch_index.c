@@ -84,23 +84,39 @@ int cni_batch_op_index(cni_batching *b)
   return cn_err();
 }
 
-/* index_put(input, indices, values, accumulate): in[0], then indices, then values. Only where the indices begin in the
- * first dim, or are the same for all: then the batch is simply one more dim in front of what is written. */
+/* Values to be written where indices lie behind `first` other dims: (size, first dims, indices, rest) with the first
+ * dims behind the indices. rank: all of them, of an example. */
+static cn_tensor *turned(const cni_batching *b, const places *p, int rank)
+{
+  int last = b->c->nin - 1, from = b->is[last];
+  cn_tensor *values = b->in[last];
+  if (from) values = cni_batch_lined_up(values, rank);
+  else
+    for (int k = values->d.ndim; k < rank && values; k++) values = cn_unsqueeze(values, 0);
+  return values ? moved(values, from, p->first, from + p->rank) : NULL;
+}
+
+/* index_put(input, indices, values, accumulate): in[0], then indices, then values. Where indices differ between
+ * examples the dims in front of them go behind them: the number of the example and they lie beside each other then. */
 int cni_batch_op_index_put(cni_batching *b)
 {
   places p = places_of(b);
-  int last = b->c->nin - 1;
-  bool fits = p.beside && (!p.differ || p.first == 0) && !(p.masks && (p.differ || b->is[last]));
+  int last = b->c->nin - 1, count = 0;
+  if (p.masks && p.differ) return cni_batch_refused(b);
+  bool fits = p.beside && !(p.masks && b->is[last]);
   if (p.n >= CN_MAX_DIMS || p.first < 0 || !fits) return cni_batch_loop(b);
-  int rank = p.rank + b->c->in[0]->d.ndim - p.n;
-  for (int i = p.n; i > 0; i--)
-    if (!b->c->in[i] && i > p.first) rank++; /* dims that the list names without an index */
-  rank += p.first;
-  cn_tensor *values = b->is[last] ? cni_batch_lined_up(b->in[last], rank) : b->in[last];
+  for (int i = 1; i <= p.n; i++) count += b->c->in[i] != NULL;
+  int rank = p.rank + b->c->in[0]->d.ndim - count, first = p.differ ? p.first : 0;
+  cn_tensor *in = cni_batch_of(b, 0), *values = b->in[last];
   int status = lay_out(b, &p);
+  if (first) {
+    in = moved(in, 1, first, 1 + count);
+    values = turned(b, &p, rank);
+    memmove(p.index + 1, p.index + 1 + first, (size_t)(p.n - first) * sizeof *p.index);
+  } else if (b->is[last]) values = cni_batch_lined_up(values, rank);
   cn_index_put_opts o = {.size = sizeof o, .accumulate = b->args[3].u.i != 0};
-  cn_tensor *in = status ? NULL : cni_batch_of(b, 0);
-  b->out[0] = cn_index_put_with(in, p.index, (size_t)p.n + 1, values, &o);
+  cn_tensor *out = status ? NULL : cn_index_put_with(in, p.index, (size_t)(p.n - first) + 1, values, &o);
+  b->out[0] = first && out ? moved(out, 1 + count, first, 1) : out;
   return cn_err();
 }
 

@@ -121,6 +121,15 @@ class Meaning(Case):
             a[:, q] += 1
             return a
         self.close(func.vmap(write)(x, at, to), loop(write, x, at, to))
+        deep, given = cairn.randn(5, 2, 3, 4, 3), cairn.randn(5, 2, 2, 3)
+
+        def writes(a, p, q, v):
+            a = a.clone()
+            a[:, p, q] = v                                  # (2, 2, 3): a dim in front of the indices, one behind
+            a[:, :, q] += v[0].T[:, :, None]
+            a[:, p[:, None], q] = given[0].sum(0)[:, None]  # one for all examples, broadcast
+            return a.index_put((p, p), v[0, 0, 0], accumulate=True)
+        self.close(func.vmap(writes)(deep, i % 2, j, given), loop(writes, deep, i % 2, j, given))
 
     def test_complex(self):
         x = cairn.randn(4, 3, dtype=cairn.complex64)
