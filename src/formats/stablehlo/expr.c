@@ -5,6 +5,7 @@
  * element; ? chooses element by element, too. A number takes the type of what stands beside it. f32(x) converts,
  * as_u32(x) keeps the bits, T(x) converts to T. Invariant: what a text means depends on its operands' types alone; a
  * text that cannot be read is an error that shows the place. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -304,10 +305,29 @@ static cni_hval run(cni_hlo *h, const char *text, int type, int n, const cni_hva
   return h->failed ? (cni_hval){.id = -1} : v;
 }
 
+/* pow where nothing is left to choose: the exponent, or a positive base, is known as the text is written; and in
+ * float64, where XLA's own is good to the last bits. NULL: the formula has to choose. Bias corrections of optimisers
+ * are powers of float64, two for each parameter, and a compiler for TPUs makes many steps of each operation on them. */
+static const char *known_power(int type, const cni_hval *in)
+{
+  static const struct {
+    double exponent;
+    const char *text;
+  } known[] = {{1, "a"}, {2, "a * a"}, {3, "a * a * a"}, {0.5, "abs(a) == inf ? a * a : a == 0 ? abs(a) : sqrt(a)"},
+               {-1, "1 / a"}, {-2, "1 / (a * a)"}, {-3, "1 / (a * a * a)"}};
+  double base = value_of(&in[0]), exponent = value_of(&in[1]);
+  if (in[0].number && base > 0 && base < (double)INFINITY) return "power(a, b)";
+  for (size_t i = 0; i < sizeof known / sizeof *known && in[1].number; i++)
+    if (known[i].exponent == exponent) return known[i].text;
+  return type == CN_F64 ? "power(a, b)" : NULL;
+}
+
 cni_hval cni_hlo_primitive(cni_hlo *h, const char *name, int type, int n, const cni_hval *in)
 {
   static const char *const calls[] = {"%s(a)", "%s(a, b)", "%s(a, b, c)"};
   const char *formula = cni_hlo_formula(name, !cni_hlo_is_float(type));
+  const char *known = !strcmp(name, "pow") && cni_hlo_is_float(type) ? known_power(type, in) : NULL;
+  if (known) formula = known;
   cn_text t = {0};
   if (formula) return run(h, formula, type, n, in, 0);
   for (const char *s = calls[n - 1]; *s; s++) {
