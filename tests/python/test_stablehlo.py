@@ -41,6 +41,19 @@ class TextTest(unittest.TestCase):
                                  "tensor<5xf32>", "tensor<5xf32>", "tensor<i64>", "tensor<2x5xf32>", "tensor<2xf32>",
                                  "tensor<4x3xf32>"])
 
+    def test_what_a_module_computes_once_is_a_constant(self):
+        """Tables that are no buffers, as llama's angles, cannot be given by whoever runs the text."""
+        class Table(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.weight, self.kept = nn.Parameter(cairn.ones(4)), [cairn.full((4,), 2.0)]
+
+            def forward(self, x):
+                return x * self.kept[0] + self.weight
+        text = cairn.stablehlo.export(Table(), cairn.zeros(4))
+        self.assertEqual([t for t, _ in arguments(text)], ["tensor<4xf32>"] * 2)
+        self.assertIn("dense<", text)
+
     def test_parameters_as_constants(self):
         text = cairn.stablehlo.export(nn.Linear(3, 2), cairn.zeros(4, 3), parameters="constants")
         self.assertEqual([t for t, _ in arguments(text)], ["tensor<4x3xf32>"])
@@ -223,7 +236,7 @@ class StepsTest(unittest.TestCase):
         step = step_of(net, optimiser)
         step(x, target)  # what an optimiser keeps is there from now on
         graph = traced(step, (x, target), {}, [])._graph
-        text = graph.stablehlo(False, True, None, [], False)
+        text = graph.stablehlo(False, True, None, [], False, 0)
         self.assertEqual(cases.Runner().parse(text), "")
         types = arguments(text)
         states = list(graph.states().values())

@@ -21,9 +21,8 @@ from .sharding import Mesh, _text
 __all__ = ["export", "refused"]
 
 
-def _shardings(graph: _C.GraphBase, given: Mapping[Any, Any], constants: bool) -> list[str | None]:
+def _shardings(states: dict[str, Tensor], given: Mapping[Any, Any]) -> list[str | None]:
     """Of the states, by patterns of their names or by the tensors themselves, then of the arguments' tensors."""
-    states = {} if constants else graph.states()
     found: dict[str, str] = {}
     for key, dims in given.items():
         if isinstance(key, Tensor):
@@ -67,11 +66,15 @@ def export(fn: Any, *args: Any, parameters: str = "arguments", donate: bool = Fa
                 tensor.detach()
             return fn(*given, **named)
     graph, constants = traced(call, args, kwargs, [])._graph, parameters == "constants"
-    if isinstance(fn, nn.Module):
+    states = {} if constants else graph.states()
+    if isinstance(fn, nn.Module) and not constants:  # what is no part of its state is a constant
         graph.name_states(fn)
+        own = fn.state_dict()
+        states = {name: state for name, state in graph.states().items() if name in own}
+        constants = not states
     axes = None if mesh is None else list(mesh.axes.items())
-    given = _shardings(graph, shardings or {}, constants)
-    return graph.stablehlo(constants, donate, axes, given, partitioner == "shardy")
+    given = _shardings(states, shardings or {})
+    return graph.stablehlo(constants, donate, axes, given, partitioner == "shardy", len(states))
 
 
 def refused() -> dict[str, str]:

@@ -215,19 +215,21 @@ static const char **read_shardings(PyObject *list, const cn_stablehlo_opts *opts
   return good ? texts : NULL;
 }
 
-/* stablehlo(constants, donate, axes, shardings, shardy): axes None is one device. Results that are the new value of an
- * argument lie as that does. */
+/* stablehlo(constants, donate, axes, shardings, shardy, states): axes None is one device. Results that are the new
+ * value of an argument lie as that does. states: how many are arguments, others being constants; 0: all are. */
 static PyObject *stablehlo(PyObject *self, PyObject *args)
 {
   int constants, donate, shardy;
+  Py_ssize_t given;
   PyObject *axes, *list;
   cn_mesh mesh;
   const cn_graph *g = cnpy_held(self);
-  if (!PyArg_ParseTuple(args, "ppOO!p:stablehlo", &constants, &donate, &axes, &PyList_Type, &list, &shardy))
+  if (!PyArg_ParseTuple(args, "ppOO!pn:stablehlo", &constants, &donate, &axes, &PyList_Type, &list, &shardy, &given))
     return NULL;
   cn_stablehlo_opts opts = {
-      .size = sizeof opts, .constants = constants != 0, .donate = donate != 0, .shardy = shardy != 0};
-  size_t nstates = constants ? 0 : cn_graph_states(g);
+      .size = sizeof opts, .constants = constants != 0, .donate = donate != 0, .shardy = shardy != 0,
+      .nstates = (size_t)given};
+  size_t nstates = constants ? 0 : given ? (size_t)given : cn_graph_states(g);
   if (axes != Py_None) {
     opts.nshardings = nstates + cn_graph_inputs(g);
     if (cnpy_to_mesh(axes, &mesh)) return NULL;
@@ -341,7 +343,7 @@ static PyMethodDef methods[] = {
   {"call", call, METH_VARARGS, "call(tensors, states) -> tensors: with gradients and other modes."},
   {"text", text, METH_NOARGS, "The graph as text."},
   {"stablehlo", stablehlo, METH_VARARGS,
-   "stablehlo(constants, donate, axes, shardings, shardy): it as StableHLO text."},
+   "stablehlo(constants, donate, axes, shardings, shardy, states): it as StableHLO text."},
   {"onnx", cnpy_graph_onnx, METH_VARARGS, "onnx(path, opset, inputs, outputs, external, no_weights, weights_as_inputs, "
                                           "writes, folding, doc): it as an ONNX model; bytes where path is None."},
   {"save", save, METH_O, "Writes it and its states as a file."},

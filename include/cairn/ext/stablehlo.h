@@ -33,6 +33,7 @@ typedef struct cn_stablehlo_opts {
   size_t size;
   const struct cn_guard *guard;
   bool constants; /* states become constants of the text; those that a run writes still are results */
+  size_t nstates; /* where not 0: as many states are arguments, and those behind them constants */
   /* Arguments whose new value is a result say so (tf.aliasing_output), so that it may take over their memory: states
    * and inputs that are written. The caller gives up what it hands in for them. */
   bool donate;

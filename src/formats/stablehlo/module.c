@@ -386,11 +386,18 @@ static void put_attributes(cni_hlo *h, int alias, const char *sharding, int ndim
   cn_text_put(&h->t, "}");
 }
 
+/* How many states are arguments; the others are constants. */
+static size_t states_given(const function *f)
+{
+  size_t n = cn_graph_states(f->w.g), asked = f->opts->nstates;
+  return f->opts->constants ? 0 : asked && asked < n ? asked : n;
+}
+
 /* The argument whose new value a result is, counted as shardings are; -1: none. */
 static int source_of(const function *f, int value)
 {
   const cn_graph *g = f->w.g;
-  size_t nstates = f->opts->constants ? 0 : cn_graph_states(g);
+  size_t nstates = states_given(f);
   for (size_t i = 0; i < nstates; i++)
     if (cn_graph_state_final(g, i) == value) return (int)i;
   for (size_t i = 0; i < cn_graph_inputs(g); i++)
@@ -430,7 +437,7 @@ static void put_arguments(function *f)
 {
   const cn_graph *g = f->w.g;
   cni_hval word = {.id = -1, .dtype = CN_U64};
-  for (size_t i = 0; i < cn_graph_states(g) && !f->opts->constants; i++)
+  for (size_t i = 0; i < states_given(f); i++)
     put_value_argument(f, cn_graph_state_value(g, i), cn_graph_state_final(g, i));
   for (size_t i = 0; i < cn_graph_inputs(g); i++)
     put_value_argument(f, cn_graph_input(g, i), cn_graph_input_final(g, i));
