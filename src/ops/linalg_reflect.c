@@ -89,7 +89,8 @@ static int product_decompose(cn_call *c)
   return cn_err();
 }
 
-/* With R(i) = H(i) R(i + 1), from R(k) = I: the gradient g of R(i) gives those of v and tau, and H(i)^H g is the next. */
+/* With R(i) = H(i) R(i + 1), from R(k) = I: the gradient g of R(i) gives those of v and tau, and H(i)^H g is the
+ * next. */
 static int walk_back(const reflections *r, cn_tensor **partial, cn_tensor *g, cn_tensor **gv, cn_tensor **gtau)
 {
   for (int64_t i = 0; i < r->count && !cn_err(); i++) {

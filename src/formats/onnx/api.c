@@ -151,8 +151,8 @@ static bool is_output(const cni_onnx_graph *g, const char *name)
   return false;
 }
 
-/* An input must have the type, and the sizes as far as they are numbers, that the model says. No dimensions say nothing:
- * exporters write them for shapes that they do not know. */
+/* An input must have the type, and the sizes as far as they are numbers, that the model says. No dimensions say
+ * nothing: exporters write them for shapes that they do not know. */
 static int check_input(const cn_onnx_info *info, const cn_tensor *t)
 {
   const cn_desc *d = cn_desc_of(t);
