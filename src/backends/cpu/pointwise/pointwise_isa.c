@@ -4,9 +4,9 @@
  * Place in the flow: the leaves below cni_cpu_pointwise. Invariant: no loop is written by hand, but for those that
  * stand in for their like with the same bits.
  *
- * A loop of a long formula (kind FUN) is over whole vectors, and what is left over is one more of them, padded: copies
- * of the formula for half a vector and for single numbers would be twice as much code again. Formulas that branch (SLW)
- * gain nothing by wider vectors: AVX-512 has AVX2's loops of them. */
+ * A loop of a long formula (kind FUN, and tests) is over whole vectors, and what is left over is one more of them,
+ * padded: copies of the formula for half a vector and for single numbers would be twice as much code again. Formulas
+ * that branch (SLW) gain nothing by wider vectors: AVX-512 has AVX2's loops of them. */
 #include <string.h>
 
 #include "backends/cpu/isa.h"
@@ -164,9 +164,9 @@ static __attribute__((noinline)) void left_over(cni_pw_loop loop, size_t size, i
 #define LOOPS_INT LOOPS_FLT
 #define LOOPS_SGN LOOPS_FLT
 #define LOOPS_QUO LOOPS_FLT
-#define LOOPS_CMP LOOPS_FLT
-#define LOOPS_LOG LOOPS_FLT
-#define LOOPS_FIT LOOPS_FLT
+#define LOOPS_CMP LOOPS_FUN
+#define LOOPS_LOG LOOPS_FUN
+#define LOOPS_FIT LOOPS_FUN
 #define LOOPS_BIT LOOPS_FLT
 
 #define SKIP(L, name, f) /* of USE and SKIP: ops/pointwise_kinds.h */
