@@ -796,6 +796,38 @@
       CN_OPTS(cn_softshrink_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_sort(values, indices, ...) \
   cn_sort_with(values, indices, CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_sort_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_sparse_bsc_tensor(ccol_indices, row_indices, ...) \
+  cn_sparse_bsc_tensor_with(ccol_indices, row_indices, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_sparse_bsc_tensor_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_sparse_bsr_tensor(crow_indices, col_indices, ...) \
+  cn_sparse_bsr_tensor_with(crow_indices, col_indices, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_sparse_bsr_tensor_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_sparse_compressed_tensor(compressed_indices, plain_indices, ...) \
+  cn_sparse_compressed_tensor_with(compressed_indices, plain_indices, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_sparse_compressed_tensor_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_sparse_coo_tensor(indices, ...) \
+  cn_sparse_coo_tensor_with(indices, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_sparse_coo_tensor_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_sparse_csc_tensor(ccol_indices, row_indices, ...) \
+  cn_sparse_csc_tensor_with(ccol_indices, row_indices, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_sparse_csc_tensor_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_sparse_csr_tensor(crow_indices, col_indices, ...) \
+  cn_sparse_csr_tensor_with(crow_indices, col_indices, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_sparse_csr_tensor_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_sparse_log_softmax(input, ...) \
+  cn_sparse_log_softmax_with(input, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_sparse_log_softmax_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_sparse_sampled_addmm(input, mat1, ...) \
+  cn_sparse_sampled_addmm_with(input, mat1, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_sparse_sampled_addmm_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_sparse_softmax(input, ...) \
+  cn_sparse_softmax_with(input, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_sparse_softmax_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_sparse_spdiags(...) \
+  cn_sparse_spdiags_with(CN_HEAD4(__VA_ARGS__, ), \
+      CN_OPTS(cn_sparse_spdiags_opts, CN_TAIL4(__VA_ARGS__, )))
+#define cn_sparse_sum(...) \
+  cn_sparse_sum_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_sparse_sum_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_split(out, capacity, input, ...) \
   cn_split_with(out, capacity, input, CN_HEAD(__VA_ARGS__, ), \
       CN_OPTS(cn_split_opts, CN_TAIL(__VA_ARGS__, )))
@@ -833,6 +865,11 @@
 #define cn_tensor_split_indices(...) \
   cn_tensor_split_indices_with(CN_HEAD5(__VA_ARGS__, ), \
       CN_OPTS(cn_tensor_split_indices_opts, CN_TAIL5(__VA_ARGS__, )))
+#define cn_to_dense(...) \
+  cn_to_dense_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_to_dense_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_to_sparse(input, sparse_dim, ...) \
+  cn_to_sparse_with(input, sparse_dim, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_to_sparse_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_topk(values, indices, input, ...) \
   cn_topk_with(values, indices, input, CN_HEAD(__VA_ARGS__, ), \
       CN_OPTS(cn_topk_opts, CN_TAIL(__VA_ARGS__, )))

@@ -519,8 +519,9 @@ typedef struct cn_nn_embedding_opts {
 } cn_nn_embedding_opts;
 /* Embedding: The rows of a table that whole numbers name. It starts with normal random numbers,
  * and zeros in the row padding_idx, which gets no gradient. max_norm scales used rows that are
- * longer; scale_grad_by_freq divides gradients by how often a call names the row; gradients are
- * dense also when sparse is set; _weight is a table to begin with, _freeze leaves it untrained. */
+ * longer; scale_grad_by_freq divides gradients by how often a call names the row; with sparse
+ * the gradient is a sparse tensor of the rows that were named; _weight is a table to begin with,
+ * _freeze leaves it untrained. */
 CN_API CN_MUST_USE cn_module *cn_nn_embedding_with(int64_t num_embeddings, int64_t embedding_dim,
                                                    const cn_nn_embedding_opts *opts);
 

@@ -584,6 +584,10 @@ CN_API cn_tensor *cn_cauchy_with(cn_tensor *input, const cn_cauchy_opts *opts);
 /* The same, written into input, which is returned. */
 CN_API cn_tensor *cn_cauchy_inplace_with(cn_tensor *input, const cn_cauchy_opts *opts);
 
+/* Where each column (of blocks) begins among the values of a CSC or BSC tensor, (..., columns +
+ * 1). */
+CN_API cn_tensor *cn_ccol_indices(cn_tensor *input);
+
 typedef struct cn_cdist_opts {
   size_t size;
   const struct cn_guard *guard;
@@ -667,6 +671,9 @@ CN_API cn_tensor *cn_clamp_min_(cn_tensor *input, cn_tensor *min);
 /* A copy with memory of its own, in input's memory order. */
 CN_API cn_tensor *cn_clone(cn_tensor *input);
 
+/* A COO tensor with each place once, in order: values of equal places are added up. */
+CN_API cn_tensor *cn_coalesce(cn_tensor *input);
+
 typedef struct cn_col2im_opts {
   size_t size;
   const struct cn_guard *guard;
@@ -680,6 +687,9 @@ typedef struct cn_col2im_opts {
 CN_API cn_tensor *cn_col2im_with(cn_tensor *input, const int64_t *output_size, size_t noutput_size,
                                  const int64_t *kernel_size, size_t nkernel_size,
                                  const cn_col2im_opts *opts);
+
+/* The column (of blocks) of each value of a CSR or BSR tensor, (..., n). */
+CN_API cn_tensor *cn_col_indices(cn_tensor *input);
 
 /* Tensors side by side along dimension 1; vectors and numbers are columns. */
 CN_API cn_tensor *cn_column_stack(cn_tensor *const *tensors, size_t ntensors);
@@ -934,6 +944,9 @@ typedef struct cn_cross_entropy_opts {
  * over all classes. */
 CN_API cn_tensor *cn_cross_entropy_with(cn_tensor *input, cn_tensor *target,
                                         const cn_cross_entropy_opts *opts);
+
+/* Where each row (of blocks) begins among the values of a CSR or BSR tensor, (..., rows + 1). */
+CN_API cn_tensor *cn_crow_indices(cn_tensor *input);
 
 typedef struct cn_ctc_loss_opts {
   size_t size;
@@ -2097,6 +2110,9 @@ CN_API cn_tensor *cn_index_reduce_inplace_with(cn_tensor *input, int64_t dim, cn
 
 /* The slices of input along dim that the vector index lists. */
 CN_API cn_tensor *cn_index_select(cn_tensor *input, int64_t dim, cn_tensor *index);
+
+/* The places of a coalesced COO tensor's values, (sparse_dim, n). */
+CN_API cn_tensor *cn_indices(cn_tensor *input);
 
 /* Products summed over the last dimension of both; numbers multiply. */
 CN_API cn_tensor *cn_inner(cn_tensor *input, cn_tensor *other);
@@ -3880,6 +3896,9 @@ CN_API cn_tensor *cn_round_with(cn_tensor *input, const cn_round_opts *opts);
 /* The same, written into input, which is returned. */
 CN_API cn_tensor *cn_round_inplace_with(cn_tensor *input, const cn_round_opts *opts);
 
+/* The row (of blocks) of each value of a CSC or BSC tensor, (..., n). */
+CN_API cn_tensor *cn_row_indices(cn_tensor *input);
+
 typedef struct cn_rrelu_opts {
   size_t size;
   const struct cn_guard *guard;
@@ -4195,6 +4214,128 @@ typedef struct cn_sort_opts {
 CN_API int cn_sort_with(cn_tensor **values, cn_tensor **indices, cn_tensor *input,
                         const cn_sort_opts *opts);
 
+typedef struct cn_sparse_bsc_tensor_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  cn_ints size_; /* size: int[]?, default None */
+} cn_sparse_bsc_tensor_opts;
+/* A sparse tensor by columns of blocks: values are (..., n, block rows, block columns). */
+CN_API cn_tensor *cn_sparse_bsc_tensor_with(cn_tensor *ccol_indices, cn_tensor *row_indices,
+                                            cn_tensor *values,
+                                            const cn_sparse_bsc_tensor_opts *opts);
+
+typedef struct cn_sparse_bsr_tensor_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  cn_ints size_; /* size: int[]?, default None */
+} cn_sparse_bsr_tensor_opts;
+/* A sparse tensor by rows of blocks: values are (..., n, block rows, block columns). */
+CN_API cn_tensor *cn_sparse_bsr_tensor_with(cn_tensor *crow_indices, cn_tensor *col_indices,
+                                            cn_tensor *values,
+                                            const cn_sparse_bsr_tensor_opts *opts);
+
+typedef struct cn_sparse_compressed_tensor_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  cn_ints size_; /* size: int[]?, default None */
+  const char *layout; /* str, default 'csr' */
+} cn_sparse_compressed_tensor_opts;
+/* A sparse tensor by rows ('csr', in blocks 'bsr') or columns ('csc', 'bsc'): compressed_indices
+ * (..., rows + 1) says where each begins among plain_indices (..., n) and values (..., n, ...). */
+CN_API cn_tensor *cn_sparse_compressed_tensor_with(cn_tensor *compressed_indices,
+                                                   cn_tensor *plain_indices, cn_tensor *values,
+                                                   const cn_sparse_compressed_tensor_opts *opts);
+
+typedef struct cn_sparse_coo_tensor_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  cn_ints size_; /* size: int[]?, default None */
+  bool is_coalesced; /* bool, default False */
+} cn_sparse_coo_tensor_opts;
+/* A sparse tensor of coordinates: indices (sparse_dim, n) are the places of values (n, ...), all
+ * else is zero; values at one place add up. Without size it is as large as the indices ask for.
+ * is_coalesced says that places are in order and different. */
+CN_API cn_tensor *cn_sparse_coo_tensor_with(cn_tensor *indices, cn_tensor *values,
+                                            const cn_sparse_coo_tensor_opts *opts);
+
+typedef struct cn_sparse_csc_tensor_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  cn_ints size_; /* size: int[]?, default None */
+} cn_sparse_csc_tensor_opts;
+/* A sparse tensor by columns, as sparse_csr_tensor by rows. */
+CN_API cn_tensor *cn_sparse_csc_tensor_with(cn_tensor *ccol_indices, cn_tensor *row_indices,
+                                            cn_tensor *values,
+                                            const cn_sparse_csc_tensor_opts *opts);
+
+typedef struct cn_sparse_csr_tensor_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  cn_ints size_; /* size: int[]?, default None */
+} cn_sparse_csr_tensor_opts;
+/* A sparse tensor by rows: crow_indices (..., rows + 1) says where each row begins among
+ * col_indices and values (..., n). */
+CN_API cn_tensor *cn_sparse_csr_tensor_with(cn_tensor *crow_indices, cn_tensor *col_indices,
+                                            cn_tensor *values,
+                                            const cn_sparse_csr_tensor_opts *opts);
+
+typedef struct cn_sparse_log_softmax_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  cn_dtype dtype; /* dtype?, default None */
+} cn_sparse_log_softmax_opts;
+/* Logarithm of sparse_softmax. */
+CN_API cn_tensor *cn_sparse_log_softmax_with(cn_tensor *input, int64_t dim,
+                                             const cn_sparse_log_softmax_opts *opts);
+
+/* The elements of input at the places of the sparse mask, which has input's shape; zeros among
+ * them stay. */
+CN_API cn_tensor *cn_sparse_mask(cn_tensor *input, cn_tensor *mask);
+
+/* The product of a sparse matrix and a dense one in which the terms of an element are reduced by
+ * 'sum', 'mean', 'amax' or 'amin'. */
+CN_API cn_tensor *cn_sparse_mm_reduce(cn_tensor *input, cn_tensor *mat2, const char *reduce);
+
+typedef struct cn_sparse_sampled_addmm_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  double beta; /* Scalar, default 1; CN_ZERO for 0 */
+  double alpha; /* Scalar, default 1; CN_ZERO for 0 */
+} cn_sparse_sampled_addmm_opts;
+/* beta * input + alpha * (mat1 x mat2) at the places of the sparse input alone. */
+CN_API cn_tensor *cn_sparse_sampled_addmm_with(cn_tensor *input, cn_tensor *mat1, cn_tensor *mat2,
+                                               const cn_sparse_sampled_addmm_opts *opts);
+
+typedef struct cn_sparse_softmax_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  cn_dtype dtype; /* dtype?, default None */
+} cn_sparse_softmax_opts;
+/* softmax of a COO tensor along a dimension, where what is not there counts as minus infinity. */
+CN_API cn_tensor *cn_sparse_softmax_with(cn_tensor *input, int64_t dim,
+                                         const cn_sparse_softmax_opts *opts);
+
+typedef struct cn_sparse_spdiags_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  const char *layout; /* str?, default None */
+} cn_sparse_spdiags_opts;
+/* A sparse matrix of that shape whose diagonals are the rows of a matrix: row i lies at
+ * offsets[i], its j-th number in column j. */
+CN_API cn_tensor *cn_sparse_spdiags_with(cn_tensor *diagonals, cn_tensor *offsets,
+                                         const int64_t *shape, size_t nshape,
+                                         const cn_sparse_spdiags_opts *opts);
+
+typedef struct cn_sparse_sum_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  cn_ints dim; /* int[]?, default None */
+  cn_dtype dtype; /* dtype?, default None */
+} cn_sparse_sum_opts;
+/* The sum of a sparse tensor's elements, all or along dimensions: a COO tensor while sparse
+ * dimensions are left. */
+CN_API cn_tensor *cn_sparse_sum_with(cn_tensor *input, const cn_sparse_sum_opts *opts);
+
 /* Airy's function Ai; NaN at infinity. It has no gradient. */
 CN_API cn_tensor *cn_special_airy_ai(cn_tensor *x);
 
@@ -4492,8 +4633,48 @@ CN_API cn_tensor *cn_threshold_(cn_tensor *input, double threshold, double value
 /* Like repeat, but fewer counts than dimensions are allowed and stand for the last ones. */
 CN_API cn_tensor *cn_tile(cn_tensor *input, const int64_t *dims, size_t ndims);
 
+typedef struct cn_to_dense_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  cn_dtype dtype; /* dtype?, default None */
+  int64_t masked_grad; /* bool?, default None; 1 for True, CN_ZERO for False */
+} cn_to_dense_opts;
+/* A sparse tensor as a dense one; a dense one as it is. The gradient has the places of input. */
+CN_API cn_tensor *cn_to_dense_with(cn_tensor *input, const cn_to_dense_opts *opts);
+
 /* A copy on that device. */
 CN_API cn_tensor *cn_to_device(cn_tensor *input, cn_device device);
+
+typedef struct cn_to_sparse_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  const char *layout; /* str?, default None */
+  cn_ints blocksize; /* int[]?, default None */
+} cn_to_sparse_opts;
+/* What is not zero in input as a sparse tensor, of layout 'coo' unless 'csr', 'csc', 'bsr' or
+ * 'bsc' is asked for. The first sparse_dim dimensions are for indices, those behind lie in the
+ * values.
+ * sparse_dim and dense_dim may be CN_NONE. */
+CN_API cn_tensor *cn_to_sparse_with(cn_tensor *input, int64_t sparse_dim, int64_t dense_dim,
+                                    const cn_to_sparse_opts *opts);
+
+/* input as a sparse tensor by columns of blocks of that size.
+ * dense_dim may be CN_NONE. */
+CN_API cn_tensor *cn_to_sparse_bsc(cn_tensor *input, const int64_t *blocksize, size_t nblocksize,
+                                   int64_t dense_dim);
+
+/* input as a sparse tensor by rows of blocks of that size.
+ * dense_dim may be CN_NONE. */
+CN_API cn_tensor *cn_to_sparse_bsr(cn_tensor *input, const int64_t *blocksize, size_t nblocksize,
+                                   int64_t dense_dim);
+
+/* input as a sparse tensor by columns.
+ * dense_dim may be CN_NONE. */
+CN_API cn_tensor *cn_to_sparse_csc(cn_tensor *input, int64_t dense_dim);
+
+/* input as a sparse tensor by rows.
+ * dense_dim may be CN_NONE. */
+CN_API cn_tensor *cn_to_sparse_csr(cn_tensor *input, int64_t dense_dim);
 
 typedef struct cn_topk_opts {
   size_t size;
@@ -4711,6 +4892,9 @@ typedef struct cn_upsample_bilinear2d_aa_opts {
 CN_API cn_tensor *cn_upsample_bilinear2d_aa_with(cn_tensor *input, const int64_t *output_size,
                                                  size_t noutput_size, bool align_corners,
                                                  const cn_upsample_bilinear2d_aa_opts *opts);
+
+/* The values of a sparse tensor: of COO, coalesced, (n, ...); of compressed ones (..., n, ...). */
+CN_API cn_tensor *cn_values(cn_tensor *input);
 
 typedef struct cn_vander_opts {
   size_t size;

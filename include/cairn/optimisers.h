@@ -231,8 +231,8 @@ typedef struct cn_optim_sparse_adam_opts {
   double eps; /* float, default 1e-08; CN_ZERO for 0 */
   bool maximize; /* bool, default False */
 } cn_optim_sparse_adam_opts;
-/* SparseAdam: Adam that leaves alone what has a gradient of zero: rows of an embedding that did
- * not occur. */
+/* SparseAdam: Adam that leaves alone what has no gradient: rows of an embedding that did not
+ * occur. Of a dense gradient what is zero. */
 CN_API CN_MUST_USE cn_optim *cn_optim_sparse_adam_with(cn_module *net,
                                                        const cn_optim_sparse_adam_opts *opts);
 

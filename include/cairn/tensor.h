@@ -30,6 +30,16 @@ typedef struct cn_doubles {
   size_t n;
 } cn_doubles;
 
+/* How a tensor holds its elements. */
+typedef enum cn_layout {
+  CN_LAYOUT_STRIDED, /* memory, sizes and strides */
+  CN_LAYOUT_COO,     /* indices (sparse_dim, n) and values (n, ...) of what is there; all else is zero */
+  CN_LAYOUT_CSR,     /* the same by rows: where each begins, the column of each value */
+  CN_LAYOUT_CSC,     /* by columns */
+  CN_LAYOUT_BSR,     /* rows of blocks */
+  CN_LAYOUT_BSC      /* columns of blocks */
+} cn_layout;
+
 /* ---- from host memory ---- */
 /* Copies numel elements of `dtype`, row-major. */
 CN_API cn_tensor *cn_from_data(const void *data, const int64_t *shape, size_t ndim, cn_dtype dtype);
@@ -86,6 +96,14 @@ CN_API bool cn_is_pinned(const cn_tensor *t); /* in memory of cn_pin_memory */
 CN_API bool cn_is_shared(const cn_tensor *t); /* in memory that cn_shared_fd has a descriptor of */
 CN_API uint64_t cn_tensor_version(const cn_tensor *t); /* writes so far, as autograd counts them */
 CN_API size_t cn_tensor_nbytes(const cn_tensor *t);
+
+/* ---- sparse tensors: ops.h makes them (cn_sparse_coo_tensor, cn_to_sparse) and gives their parts (cn_indices) ---- */
+CN_API cn_layout cn_layout_of(const cn_tensor *t);
+CN_API bool cn_is_sparse(const cn_tensor *t); /* of any layout but CN_LAYOUT_STRIDED */
+CN_API int64_t cn_nnz(const cn_tensor *t);    /* how many values (blocks) it holds, in each batch */
+CN_API int cn_sparse_dim(const cn_tensor *t); /* how many dimensions indices are for */
+CN_API int cn_dense_dim(const cn_tensor *t);  /* how many each value has by itself */
+CN_API bool cn_is_coalesced(const cn_tensor *t); /* COO: each place once, in order */
 
 /* ---- to host memory ---- */
 /* The one element of a one-element tensor. Errors (and 0) for others. */

@@ -31,6 +31,7 @@ cn_tensor *cn_requires_grad(cn_tensor *t, bool on)
   if (!t || cn_err()) return NULL;
   cni_init();
   if (t->batch) return cn_requires_grad(t->batch, on) ? t : NULL;
+  if (cni_is_sparse(t)) return cni_sparse_requires_grad(t, on);
   cni_node *n = cni_node_of(t);
   if (!on) {
     if (!is_leaf_node(n)) {
@@ -76,11 +77,14 @@ cn_tensor *cn_data_of(cn_tensor *t)
   return data && !cni_versions_set(data, NULL) ? data : NULL;
 }
 
-bool cn_needs_grad(const cn_tensor *t) { return t && cni_node_of(cni_held(t)) != NULL; }
-bool cn_is_leaf(const cn_tensor *t) { return t && is_leaf_node(cni_node_of(cni_held(t))); }
+bool cn_needs_grad(const cn_tensor *t) { return t && cni_node_of(cni_history_of(t)) != NULL; }
+bool cn_is_leaf(const cn_tensor *t) { return t && is_leaf_node(cni_node_of(cni_history_of(t))); }
 
 int cn_retain_grad(cn_tensor *t)
 {
+  if (cni_is_sparse(t) && !cn_is_leaf(t))
+    return cni_fail(CN_ERR_UNSUPPORTED, "retain_grad: is for leaves and dense tensors, not for sparse results");
+  t = cni_history_of(t);
   cni_node *n = t ? cni_node_of(t) : NULL;
   if (!n) return cni_fail(CN_ERR_GRAD, "retain_grad: the tensor does not require a gradient");
   if (t->out_index >= CNI_MAX_RETAINED)
@@ -93,12 +97,14 @@ int cn_retain_grad(cn_tensor *t)
 
 bool cn_retains_grad(const cn_tensor *t)
 {
+  t = cni_history_of(t);
   const cni_node *n = t ? t->node : NULL;
   return !is_leaf_node(n) && n->extra && t->out_index < CNI_MAX_RETAINED && n->extra->retain >> t->out_index & 1;
 }
 
 cn_tensor *cn_grad_of(const cn_tensor *t)
 {
+  t = cni_history_of(t);
   cni_node *n = t ? t->node : NULL;
   if (!n || t->out_index >= CNI_MAX_RETAINED || cni_leaf_touch((cn_tensor *)t, n, false)) return NULL;
   return n->extra ? n->extra->grads[t->out_index] : NULL;
@@ -106,12 +112,14 @@ cn_tensor *cn_grad_of(const cn_tensor *t)
 
 int cn_set_grad(cn_tensor *t, cn_tensor *grad)
 {
+  const cn_desc *own = t ? &t->d : NULL; /* of a sparse tensor, whose node is that of its values */
+  t = cni_history_of(t);
   cni_node *n = t ? cni_node_of(t) : NULL;
   if (cn_err()) return cn_err();
   if (!n || t->out_index >= CNI_MAX_RETAINED)
     return grad ? cni_fail(CN_ERR_GRAD, "set_grad: the tensor does not require a gradient") : CN_OK;
-  bool fits = !grad || (grad->d.ndim == t->d.ndim && grad->d.dtype == t->d.dtype && grad->d.device == t->d.device);
-  for (int i = 0; fits && grad && i < t->d.ndim; i++) fits = grad->d.shape[i] == t->d.shape[i];
+  bool fits = !grad || (grad->d.ndim == own->ndim && grad->d.dtype == t->d.dtype && grad->d.device == t->d.device);
+  for (int i = 0; fits && grad && i < own->ndim; i++) fits = grad->d.shape[i] == own->shape[i];
   if (!fits)
     return cni_fail(CN_ERR_SHAPE, "set_grad: shape, type or device of the gradient differ from the tensor's");
   int status = cni_leaf_touch(t, n, true);
@@ -131,7 +139,7 @@ int cn_zero_grad(cn_tensor *t) { return cn_set_grad(t, NULL); }
 /* The gradient to begin with: given (and fitting), or 1 for a one-element result. Borrowed. */
 static cn_tensor *seed_for(cn_tensor *root, cn_tensor *given)
 {
-  if (!cni_node_of(root)) {
+  if (!cni_node_of(cni_history_of(root))) {
     cni_fail(CN_ERR_GRAD, "backward: the tensor does not require a gradient and was not computed from one that does");
     return NULL;
   }
@@ -140,7 +148,7 @@ static cn_tensor *seed_for(cn_tensor *root, cn_tensor *given)
       cni_fail(CN_ERR_GRAD, "backward: a gradient must be given for a complex result; only a real one counts as 1");
       return NULL;
     }
-    if (root->d.numel != 1) {
+    if (root->d.numel != 1 || cni_is_sparse(root)) {
       char shape[CNI_SHAPE_TEXT];
       cni_fail(CN_ERR_GRAD,
                "backward: a gradient must be given for a result of shape %s; only one element counts as 1",
@@ -156,7 +164,8 @@ static cn_tensor *seed_for(cn_tensor *root, cn_tensor *given)
              cni_shape_text(want, sizeof want, root->d.ndim, root->d.shape));
     return NULL;
   }
-  return given->d.dtype == root->d.dtype ? given : cn_cast(given, (cn_dtype)root->d.dtype);
+  if (cni_is_sparse(root)) given = cni_sparse_seed(root, given);
+  return !given || given->d.dtype == root->d.dtype ? given : cn_cast(given, (cn_dtype)root->d.dtype);
 }
 
 int cn_backward_with(cn_tensor *t, const cn_backward_opts *opts)
@@ -167,6 +176,7 @@ int cn_backward_with(cn_tensor *t, const cn_backward_opts *opts)
   if (!opts) opts = &none;
   size_t depth = cni_scope_push();
   cn_tensor *seed = seed_for(t, opts->gradient);
+  t = cni_history_of(t);
   cni_backward b = {.roots = &t, .seeds = &seed, .nroots = 1, .retain = opts->retain_graph,
                     .create = opts->create_graph};
   int status = seed ? cni_backward_run(&b) : cn_err();
@@ -194,7 +204,8 @@ static int grad_run(cni_backward *b, cn_tensor **seeds, const cn_grad_opts *o)
   }
   for (int i = 0; i < b->ninputs; i++) {
     if (!b->inputs[i]) return cni_fail(CN_ERR_TYPE, "grad: input %d is NULL", i);
-    if (!cni_node_of(b->inputs[i])) return cni_fail(CN_ERR_GRAD, "grad: input %d does not require a gradient", i);
+    if (!cni_node_of(cni_history_of(b->inputs[i])))
+      return cni_fail(CN_ERR_GRAD, "grad: input %d does not require a gradient", i);
   }
   int status = cni_backward_run(b);
   return status ? status : check_unused(b, o->allow_unused);
@@ -244,6 +255,7 @@ int cn_grad_with(cn_tensor **grads, cn_tensor *const *outputs, size_t noutputs, 
       cni_tensor_release(grads[i]);
       grads[i] = NULL;
     } else if (grads[i] && !(grads[i] = cni_scope_add(grads[i]))) status = CN_ERR_MEMORY;
+    else if (cni_is_sparse(inputs[i]) && !(grads[i] = cni_sparse_like(inputs[i], grads[i]))) status = cn_err();
   }
   return status;
 }
@@ -281,6 +293,7 @@ static int64_t hook_add(cn_tensor *t, cn_grad_hook hook, void *payload, void (*f
 {
   static _Atomic int64_t next_id = 1;
   if (cn_err()) return cn_err();
+  t = cni_history_of(t);
   cni_node *n = t ? cni_node_of(t) : NULL;
   if (!n || !hook) return cni_fail(CN_ERR_GRAD, "hook: the tensor does not require a gradient, or the hook is NULL");
   cni_extra *e = cni_node_extra(n);
@@ -311,6 +324,7 @@ int64_t cn_hook_add_after(cn_tensor *t, cn_grad_hook hook, void *payload, void (
 
 int cn_hook_remove(cn_tensor *t, int64_t id)
 {
+  t = cni_history_of(t);
   cni_extra *e = t && t->node ? t->node->extra : NULL;
   for (size_t i = 0; e && i < e->nhooks; i++) {
     if (e->hooks[i].id != id) continue;
@@ -331,6 +345,7 @@ static cni_node *inside(const cn_node *n) { return (cni_node *)(void *)(uintptr_
 
 cn_node *cn_node_of(cn_tensor *t, int *result)
 {
+  t = cni_history_of(t);
   cni_node *n = t ? cni_node_of(t) : NULL;
   if (result) *result = n ? t->out_index : 0;
   return shown(n);

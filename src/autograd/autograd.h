@@ -51,4 +51,15 @@ const char *cni_context_name(const struct cni_context_data *context);
 int cni_inplace_check(const char *who, cn_tensor *t); /* may a recorded call write into t? 0 or the error */
 int cni_inplace_link(cn_tensor *t, cni_node *node, int index); /* t was written: new history for it and its bases */
 
+/* ---- sparse tensors, whose history is that of their values (sparse.c) ---- */
+cn_tensor *cni_sparse_requires_grad(cn_tensor *t, bool on);
+/* The gradient of s's values as a sparse tensor with s's places. Borrowed; NULL of NULL. */
+cn_tensor *cni_sparse_like(cn_tensor *s, cn_tensor *grad);
+/* Sparse gradients end in leaves; on their way through other nodes they are dense: makes *g dense. */
+int cni_sparse_end(cn_tensor **g);
+/* The gradient of a sparse leaf, which came for its values, gets the leaf's places. */
+int cni_sparse_leaf(const cni_node *n, cn_tensor **g);
+/* The gradient of s's values, where `given` is that of s: the elements at its places. Borrowed. */
+cn_tensor *cni_sparse_seed(cn_tensor *s, cn_tensor *given);
+
 #endif

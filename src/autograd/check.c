@@ -83,7 +83,7 @@ static int slope_at(const check *k, cn_tensor *const *in, double *x, double *slo
 static int check_input(const check *k, cn_tensor *const *in, size_t i, cn_tensor *grad)
 {
   double *x = cn_data(in[i]);
-  const double *g = grad ? cn_data(cn_contiguous(grad)) : NULL;
+  const double *g = grad ? cn_data(cn_contiguous(cn_to_dense_with(grad, NULL))) : NULL;
   if (!x || cn_err()) return cn_err();
   for (int64_t e = 0; e < cn_numel(in[i]); e++) {
     double slope, have = g ? g[e] : 0;
@@ -132,6 +132,7 @@ static cn_tensor *gradient_sum(cn_tensor *const *in, void *payload)
   if (y && !cn_grad_with(grads, &y, 1, wanted, m, &o))
     for (size_t i = 0; i < m; i++) {
       if (!grads[i]) continue;
+      grads[i] = cn_to_dense_with(grads[i], NULL);
       cn_arange_opts a = {.size = sizeof a, .dtype = CN_F64};
       cn_tensor *w = cn_sin(cn_add_with(cn_arange_with(0, (double)cn_numel(grads[i]), &a), cn_num(1), NULL));
       cn_tensor *part = cn_sum_with(cn_mul(cn_reshape(grads[i], CN_SHAPE(-1)), w), NULL);

@@ -234,10 +234,15 @@ static int deliver(walk *w, cni_node *n, int index, cn_tensor *g)
   }
   int status = complete(t);
   if (status) return status;
-  if (in_place(w) && may_write(*slot) && alike(&(*slot)->d, &g->d))
+  if (in_place(w) && !cni_is_sparse(*slot) && may_write(*slot) && alike(&(*slot)->d, &g->d))
     return cn_add_inplace_with(*slot, g, &plainly) ? CN_OK : cn_err();
   cn_tensor *sum = cn_add_with(*slot, g, &plainly);
   return sum ? cn_set(gradient_slot(task_for(w, n), index), sum) : cn_err();
+}
+
+static int deliver_root(walk *w, cn_tensor *root, cn_tensor *seed)
+{
+  return deliver(w, cni_node_of(root), root->out_index, seed);
 }
 
 /* ---- leaves and kept gradients ---- */
@@ -279,6 +284,7 @@ static cn_tensor *in_order(cn_tensor *g, const int64_t *strides, bool create)
  * the leaf's own; others are copied, since later ones are added in place. */
 static cn_tensor *own_gradient(cn_tensor *g, const int64_t *strides, bool create)
 {
+  if (cni_is_sparse(g)) return create ? cni_tensor_keep(g) : cni_scope_take(cn_clone(g));
   if (strides && !lies_so(&g->d, strides)) return in_order(g, strides, create);
   if (create) return cni_tensor_keep(g);
   return may_write(g) ? cni_tensor_keep(g) : cni_scope_take(cn_clone(g));
@@ -299,7 +305,8 @@ static int accumulate(cn_tensor **into, cn_tensor *g, const int64_t *strides, bo
     *into = own_gradient(g, strides, create);
     return *into ? CN_OK : cn_err();
   }
-  if (!create && !(*into)->node) return cn_add_inplace_with(*into, g, &plainly) ? CN_OK : cn_err();
+  bool over = !create && !(*into)->node && !cni_is_sparse(*into);
+  if (over) return cn_add_inplace_with(*into, g, &plainly) ? CN_OK : cn_err();
   return cn_set(into, cn_add_with(*into, g, &plainly));
 }
 
@@ -327,15 +334,21 @@ static int run_hooks(cni_node *n, int index, cn_tensor **g)
   return status;
 }
 
+static bool is_result(const cn_tensor *t, const cni_node *n, int index)
+{
+  return t->node == n && t->out_index == index;
+}
+
 /* What to do with a result's complete gradient, besides going on: hooks, chosen inputs, kept gradients, leaves. */
 static int settle(walk *w, cni_node *n, int index, cn_tensor **g)
 {
   const cni_backward *b = w->b;
   bool hooked = n->extra && !(b->no_leaf_hooks && n->kind == CNI_NODE_LEAF);
-  int status = hooked ? run_hooks(n, index, g) : CN_OK;
+  int status = n->kind == CNI_NODE_LEAF ? cni_sparse_leaf(n, g) : cni_sparse_end(g);
+  if (!status && hooked) status = run_hooks(n, index, g);
   if (status) return status;
   for (int i = 0; i < b->ninputs; i++)
-    if (b->inputs[i]->node == n && b->inputs[i]->out_index == index && !b->results[i])
+    if (is_result(cni_history_of(b->inputs[i]), n, index) && !b->results[i])
       b->results[i] = cni_tensor_keep(*g);
   if (b->inputs) return CN_OK;
   if (n->kind != CNI_NODE_LEAF && !(n->extra && n->extra->retain >> index & 1)) return CN_OK;
@@ -357,7 +370,7 @@ static int settle(walk *w, cni_node *n, int index, cn_tensor **g)
 static bool is_chosen(const walk *w, const cni_node *n)
 {
   for (int i = 0; i < w->b->ninputs; i++)
-    if (w->b->inputs[i]->node == n) return true;
+    if (cni_history_of(w->b->inputs[i])->node == n) return true;
   return false;
 }
 
@@ -502,7 +515,7 @@ static int go_through_view(walk *w, cni_node *n, cn_tensor *g)
   const cn_meta *m = &n->meta[0];
   if (g->d.dtype != m->dtype || g->d.device != m->device) return 0;
   if (!whole) return begin_whole(w, n, g);
-  if (!may_write(whole) || whole->d.dtype != m->dtype || whole->d.device != m->device) return 0;
+  if (cni_is_sparse(whole) || !may_write(whole) || whole->d.dtype != m->dtype || whole->d.device != m->device) return 0;
   if (!cni_same_shape(whole->d.ndim, whole->d.shape, m->ndim, m->shape)) return 0;
   return add_piece(&w->tasks[at - 1], n, whole, g);
 }
@@ -644,7 +657,7 @@ static int run_walk(const cni_backward *b)
   st->modes &= ~(uint32_t)CNI_MODE_AUTOCAST;
   int status = CN_OK;
   for (int i = 0; i < b->nroots && !status; i++)
-    status = deliver(&w, cni_node_of(b->roots[i]), b->roots[i]->out_index, b->seeds[i]);
+    status = deliver_root(&w, cni_history_of(b->roots[i]), b->seeds[i]);
   while (!status && w.nheap) status = do_task(&w, heap_pop(&w));
   st->no_grad = no_grad;
   st->modes |= autocast;

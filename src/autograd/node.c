@@ -232,6 +232,7 @@ void cni_node_free(struct cni_node *n)
   for (int k = 0; k < n->nin; k++) cni_node_release(n->edges[k].node);
   if (n->extra) {
     for (int k = 0; k < CNI_MAX_RETAINED; k++) cni_tensor_release(n->extra->grads[k]);
+    cni_tensor_release(n->extra->places);
     for (size_t k = 0; k < n->extra->nhooks; k++)
       if (n->extra->hooks[k].free) n->extra->hooks[k].free(n->extra->hooks[k].payload);
     cni_free(n->extra->hooks, n->extra->hooks_cap * sizeof *n->extra->hooks);

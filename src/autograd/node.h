@@ -45,6 +45,7 @@ typedef struct cni_extra {
   size_t nhooks, hooks_cap;
   uint32_t retain; /* bit k: keep the gradient of result k */
   cn_tensor *grads[CNI_MAX_RETAINED];
+  cn_tensor *places; /* owned. LEAF: the values of a sparse tensor: one with its places; NULL: a dense tensor */
 } cni_extra;
 
 struct cni_context_data; /* function.c */

@@ -3,7 +3,6 @@
  * Place in the flow: classes over the ops embedding and embedding_bag. Invariant: padding_idx, once a module is made,
  * is a row of its table or none. */
 #include <cairn/ext/parts.h>
-#include <stdatomic.h>
 #include <string.h>
 
 #include "nn.h"
@@ -72,21 +71,12 @@ static int limit_norm(const table *t, cn_tensor *weight, cn_tensor *indices)
 
 enum { SPARSE = 6 }; /* of both signatures */
 
-/* Gradients are dense: results are those of sparse ones, which would save memory and time. */
-static void say_dense(const char *name, const cn_value *a, atomic_bool *said)
-{
-  if (a[SPARSE].u.i && !atomic_exchange(said, true))
-    cn_warn("%s: sparse has no effect: gradients are dense, and results the same", name);
-}
-
 /* ---- Embedding ---- */
 
 enum { FREEZE = 8 };
 
 static int embedding_init(cn_module *m, const cn_value *a)
 {
-  static atomic_bool said;
-  say_dense("Embedding", a, &said);
   table t = read_embedding(a);
   if (add_weight(m, &t)) return cn_err();
   if (a[FREEZE].u.i) cn_requires_grad(cn_module_slot(m, WEIGHT), false);
@@ -106,7 +96,10 @@ static cn_tensor *embedding_apply(cn_module *m, cn_tensor *x)
   table t = read_embedding(cni_args(m));
   cn_tensor *weight = cn_module_slot(m, WEIGHT);
   if (limit_norm(&t, weight, x)) return NULL;
-  cn_tensor *y = cn_embedding(x, weight, padding_row(&t));
+  bool sparse = cni_args(m)[SPARSE].u.i;
+  if (sparse && t.by_frequency)
+    return cn_err_set(CN_ERR_VALUE, "Embedding: scale_grad_by_freq is not supported with sparse gradients"), NULL;
+  cn_tensor *y = sparse ? cn_embedding_sparse(x, weight, padding_row(&t)) : cn_embedding(x, weight, padding_row(&t));
   return y && t.by_frequency ? by_frequency(y, x, t.rows) : y;
 }
 
@@ -143,8 +136,8 @@ static const cn_module_class embedding = {
          "bool _freeze=False, device? device=None, dtype? dtype=None) -> Module ; embedding",
   .doc = "The rows of a table that whole numbers name. It starts with normal random numbers, and zeros in the row "
          "padding_idx, which gets no gradient. max_norm scales used rows that are longer; scale_grad_by_freq divides "
-         "gradients by how often a call names the row; gradients are dense also when sparse is set; _weight is a "
-         "table to begin with, _freeze leaves it untrained.",
+         "gradients by how often a call names the row; with sparse the gradient is a sparse tensor of the rows that "
+         "were named; _weight is a table to begin with, _freeze leaves it untrained.",
   .init = embedding_init,
   .apply = embedding_apply,
   .print = embedding_print,
@@ -156,8 +149,6 @@ enum { MODE = 5, LAST_OFFSET = 8 };
 
 static int bag_init(cn_module *m, const cn_value *a)
 {
-  static atomic_bool said;
-  say_dense("EmbeddingBag", a, &said);
   table t = read_bag(a);
   const char *mode = a[MODE].u.s;
   if (strcmp(mode, "sum") && strcmp(mode, "mean") && strcmp(mode, "max"))
@@ -175,7 +166,7 @@ static int bag_forward(cn_module *m, cn_module_call *call)
   call->out[0] = cn_embedding_bag(in[0].u.t, cn_module_slot(m, WEIGHT), offsets, per_sample, padding_row(&t),
                                   .max_norm = max_norm, .norm_type = cni_option(t.norm_type),
                                   .scale_grad_by_freq = t.by_frequency, .mode = a[MODE].u.s,
-                                  .include_last_offset = a[LAST_OFFSET].u.i != 0);
+                                  .sparse = a[SPARSE].u.i != 0, .include_last_offset = a[LAST_OFFSET].u.i != 0);
   return cn_err();
 }
 

@@ -116,6 +116,7 @@ const char *const cni_op_names[] = {
     "cast",
     "cat",
     "cauchy",
+    "ccol_indices",
     "cdist",
     "cdist_backward",
     "cdist_forward",
@@ -134,7 +135,9 @@ const char *const cni_op_names[] = {
     "clamp_max",
     "clamp_min",
     "clone",
+    "coalesce",
     "col2im",
+    "col_indices",
     "column_stack",
     "combinations",
     "complex",
@@ -157,6 +160,7 @@ const char *const cni_op_names[] = {
     "conv_transpose1d",
     "conv_transpose2d",
     "conv_transpose3d",
+    "coo_mm",
     "copy",
     "copysign",
     "corrcoef",
@@ -170,6 +174,8 @@ const char *const cni_op_names[] = {
     "cross_entropy",
     "cross_entropy_rows",
     "cross_entropy_rows_grad",
+    "crow_indices",
+    "csr_mm",
     "ctc_loss",
     "ctc_rows",
     "ctc_rows_grad",
@@ -211,6 +217,8 @@ const char *const cni_op_names[] = {
     "embedding_bag",
     "embedding_grad",
     "embedding_renorm",
+    "embedding_rows",
+    "embedding_sparse",
     "empty",
     "empty_like",
     "empty_permuted",
@@ -335,6 +343,7 @@ const char *const cni_op_names[] = {
     "index_put",
     "index_reduce",
     "index_select",
+    "indices",
     "inner",
     "instance_norm",
     "int_mm",
@@ -607,11 +616,13 @@ const char *const cni_op_names[] = {
     "roll",
     "rot90",
     "round",
+    "row_indices",
     "rprop_update",
     "rrelu",
     "rsqrt",
     "rsub",
     "safe_softmax",
+    "sampled_mm",
     "scale_update",
     "scaled_dot_product_attention",
     "scaled_mm",
@@ -658,6 +669,20 @@ const char *const cni_op_names[] = {
     "softsign",
     "sort",
     "sparse_adam_update",
+    "sparse_bsc_tensor",
+    "sparse_bsr_tensor",
+    "sparse_compressed_tensor",
+    "sparse_coo_tensor",
+    "sparse_csc_tensor",
+    "sparse_csr_tensor",
+    "sparse_log_softmax",
+    "sparse_mask",
+    "sparse_mm_reduce",
+    "sparse_parts",
+    "sparse_sampled_addmm",
+    "sparse_softmax",
+    "sparse_spdiags",
+    "sparse_sum",
     "special_airy_ai",
     "special_bessel_j0",
     "special_bessel_j1",
@@ -721,7 +746,13 @@ const char *const cni_op_names[] = {
     "tensordot",
     "threshold",
     "tile",
+    "to_dense",
     "to_device",
+    "to_sparse",
+    "to_sparse_bsc",
+    "to_sparse_bsr",
+    "to_sparse_csc",
+    "to_sparse_csr",
     "topk",
     "transpose",
     "transpose_copy",
@@ -749,6 +780,7 @@ const char *const cni_op_names[] = {
     "unsqueeze",
     "unsqueeze_copy",
     "upsample_bilinear2d_aa",
+    "values",
     "vander",
     "var",
     "var_mean",
@@ -867,7 +899,8 @@ const char *const cni_op_docs[] = {
     "is not looked at.",
     "embedding_bag's maxima, and which row of weight each is from: the first of equals, -1 where "
     "nothing counts.",
-    "embedding_bag's sums and means. Rows numbered padding do not count; -1: all do.",
+    "embedding_bag's sums and means. Rows numbered padding do not count; -1: all do. sparse: the "
+    "gradient of weight is a sparse tensor of the rows that were named, but not in graphs.",
     "The gradient of bag_sum for its weight, which has so many rows.",
     "Bartlett window: up to 1 in the middle and down again in straight lines.",
     "(x - mean) / sqrt(var + eps) per channel (dimension 1), then * weight + bias. In training "
@@ -916,6 +949,8 @@ const char *const cni_op_docs[] = {
     "Tensors one after another along a dimension; the other sizes must match. Types promote; "
     "empty vectors of shape (0,) are passed over.",
     "Random numbers of the Cauchy distribution, like input.",
+    "Where each column (of blocks) begins among the values of a CSC or BSC tensor, (..., columns "
+    "+ 1).",
     "Distances, in the p-norm, of all rows of x1 (..., P, M) from all of x2 (..., R, M): (..., P,"
     " R). compute_mode is accepted and has no effect: differences are always taken, never the "
     "less exact product of matrices.",
@@ -944,9 +979,11 @@ const char *const cni_op_docs[] = {
     "input, but not above max.",
     "input, but not below min.",
     "A copy with memory of its own, in input's memory order.",
+    "A COO tensor with each place once, in order: values of equal places are added up.",
     "Images of output_size whose windows are the columns of input, added up where they overlap: "
     "the transpose of im2col. input: (N, C * kH * kW, L) or (C * kH * kW, L), result: (N, C, H, "
     "W) or (C, H, W).",
+    "The column (of blocks) of each value of a CSR or BSR tensor, (..., n).",
     "Tensors side by side along dimension 1; vectors and numbers are columns.",
     "All ways to choose r elements of a vector, a row each, in the order of the vector.",
     "The complex numbers with these real and imaginary parts, broadcast; both are of one type.",
@@ -989,6 +1026,8 @@ const char *const cni_op_docs[] = {
     "Transposed convolution of volumes: the gradient of conv3d with respect to its input. input: "
     "(N, C, D, H, W) or (C, D, H, W), weight: (C, K / groups, kD, kH, kW), bias: (K). See "
     "conv_transpose2d.",
+    "The product of a sparse matrix of that many rows, values (n) at row and col, and dense (k, "
+    "m).",
     "src broadcast to input's shape and cast to its type; copy_ writes it into input.",
     "Magnitude of input with the sign of other.",
     "Correlation coefficients of the rows of input.",
@@ -1009,6 +1048,9 @@ const char *const cni_op_docs[] = {
     " of 16-bit scores is float32.",
     "The gradient of cross_entropy_rows with respect to input: (softmax(input) - one_hot(target))"
     " times each row's share of grad.",
+    "Where each row (of blocks) begins among the values of a CSR or BSR tensor, (..., rows + 1).",
+    "The same of a sparse matrix by rows, which begin at crow (rows + 1) among col and values "
+    "(n).",
     "Connectionist temporal classification loss. log_probs: (T, N, C) of log_softmax, or (T, C); "
     "targets: (N, S) or all labels one after another. 'mean' divides each loss by its target's "
     "length first. Gradients are those of the scores before log_softmax; there is no second "
@@ -1081,6 +1123,9 @@ const char *const cni_op_docs[] = {
     "The gradient of embedding with respect to weight: rows of grad added up where input names "
     "them.",
     "input with those of its rows that indices name scaled down to a norm of at most max_norm.",
+    "embedding with a sparse gradient, always.",
+    "embedding whose weight gets a sparse gradient, of the rows that were named; in graphs a "
+    "dense one.",
     "A tensor of that size whose elements are not set.",
     "A tensor of input's shape and memory order, not set; dtype and device, where not given, are "
     "its too.",
@@ -1251,6 +1296,7 @@ const char *const cni_op_docs[] = {
     "The slices of source reduced into input at index along dim by reduce: 'prod', 'mean', 'amax'"
     " or 'amin'. Without include_self, input's own values there do not count.",
     "The slices of input along dim that the vector index lists.",
+    "The places of a coalesced COO tensor's values, (sparse_dim, n).",
     "Products summed over the last dimension of both; numbers multiply.",
     "Each channel of each sample normalised with its own mean and variance, then * weight + bias "
     "per channel.",
@@ -1669,12 +1715,14 @@ const char *const cni_op_docs[] = {
     "input rotated k times by 90 degrees in the plane of two dims, from the first towards the "
     "second.",
     "Nearest number with that many decimals; ties go to even.",
+    "The row (of blocks) of each value of a CSC or BSC tensor, (..., n).",
     "A step of resilient backpropagation.",
     "x where positive, elsewhere x times a slope drawn from [lower, upper) for each element; "
     "outside training their mean.",
     "1 / sqrt(x).",
     "other - alpha * input, broadcast.",
     "softmax, but zeros where a row is -inf all through.",
+    "Those elements of a (m, k) times the transpose of b (n, k) that lie at row and col.",
     "A loss scale and its count of good steps after another one: smaller where gradients "
     "overflowed (found), larger after `interval` good ones in a row.",
     "softmax(scale * query key^T + attn_mask) value for (..., H, L, E), (..., H, S, E) and (..., "
@@ -1748,6 +1796,29 @@ const char *const cni_op_docs[] = {
     "Elements in order along a dimension, and the indices they had. Equal elements always keep "
     "their order; NaN counts as the largest.",
     "A step of Adam where the gradient is not zero; elsewhere nothing changes.",
+    "A sparse tensor by columns of blocks: values are (..., n, block rows, block columns).",
+    "A sparse tensor by rows of blocks: values are (..., n, block rows, block columns).",
+    "A sparse tensor by rows ('csr', in blocks 'bsr') or columns ('csc', 'bsc'): "
+    "compressed_indices (..., rows + 1) says where each begins among plain_indices (..., n) and "
+    "values (..., n, ...).",
+    "A sparse tensor of coordinates: indices (sparse_dim, n) are the places of values (n, ...), "
+    "all else is zero; values at one place add up. Without size it is as large as the indices ask"
+    " for. is_coalesced says that places are in order and different.",
+    "A sparse tensor by columns, as sparse_csr_tensor by rows.",
+    "A sparse tensor by rows: crow_indices (..., rows + 1) says where each row begins among "
+    "col_indices and values (..., n).",
+    "Logarithm of sparse_softmax.",
+    "The elements of input at the places of the sparse mask, which has input's shape; zeros among"
+    " them stay.",
+    "The product of a sparse matrix and a dense one in which the terms of an element are reduced "
+    "by 'sum', 'mean', 'amax' or 'amin'.",
+    "Indices and values of a COO tensor as they are, coalesced or not.",
+    "beta * input + alpha * (mat1 x mat2) at the places of the sparse input alone.",
+    "softmax of a COO tensor along a dimension, where what is not there counts as minus infinity.",
+    "A sparse matrix of that shape whose diagonals are the rows of a matrix: row i lies at "
+    "offsets[i], its j-th number in column j.",
+    "The sum of a sparse tensor's elements, all or along dimensions: a COO tensor while sparse "
+    "dimensions are left.",
     "Airy's function Ai; NaN at infinity. It has no gradient.",
     "Bessel function of the first kind, order 0.",
     "Bessel function of the first kind, order 1.",
@@ -1819,7 +1890,15 @@ const char *const cni_op_docs[] = {
     "dimensions.",
     "x where above threshold, value elsewhere.",
     "Like repeat, but fewer counts than dimensions are allowed and stand for the last ones.",
+    "A sparse tensor as a dense one; a dense one as it is. The gradient has the places of input.",
     "A copy on that device.",
+    "What is not zero in input as a sparse tensor, of layout 'coo' unless 'csr', 'csc', 'bsr' or "
+    "'bsc' is asked for. The first sparse_dim dimensions are for indices, those behind lie in the"
+    " values.",
+    "input as a sparse tensor by columns of blocks of that size.",
+    "input as a sparse tensor by rows of blocks of that size.",
+    "input as a sparse tensor by columns.",
+    "input as a sparse tensor by rows.",
     "The k largest (or smallest) elements along a dimension, in order, and their indices; NaN "
     "counts as the largest. Of equal elements the first are taken.",
     "Two dimensions swapped.",
@@ -1860,6 +1939,8 @@ const char *const cni_op_docs[] = {
     "unsqueeze, copied.",
     "interpolate of images, bilinear with antialias. A scale maps positions in place of the ratio"
     " of sizes.",
+    "The values of a sparse tensor: of COO, coalesced, (n, ...); of compressed ones (..., n, "
+    "...).",
     "The powers 0 to N - 1 (N: the length of x) of a vector's elements, a row each, highest first"
     " unless increasing.",
     "Variance of all elements, or along the dimensions listed: squared deviations over count - "
@@ -3024,9 +3105,9 @@ cn_tensor *cn_bag_sum_with(cn_tensor *weight, cn_tensor *input, cn_tensor *offse
     o = cn_opts_read(&room, sizeof room, opts, "bag_sum");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(weight), cn_v_tensor(input), cn_v_tensor(offsets),
-                     cn_v_tensor(factors), cn_v_int(cn_opt_int(o->padding, -1)),
-                     cn_v_bool(o->mean)};
-  return cni_apply1(CNI_OP_bag_sum, args, 6, NULL);
+                     cn_v_tensor(factors), cn_v_int(cn_opt_int(o->padding, -1)), cn_v_bool(o->mean),
+                     cn_v_bool(o->sparse)};
+  return cni_apply1(CNI_OP_bag_sum, args, 7, NULL);
 }
 
 cn_tensor *cn_bag_sum_grad_with(cn_tensor *grad, cn_tensor *input, cn_tensor *offsets,
@@ -3400,6 +3481,12 @@ cn_tensor *cn_cauchy_inplace_with(cn_tensor *input, const cn_cauchy_opts *opts)
   return run_cauchy(input, opts, input);
 }
 
+cn_tensor *cn_ccol_indices(cn_tensor *input)
+{
+  cn_value args[] = {cn_v_tensor(input)};
+  return cni_apply1(CNI_OP_ccol_indices, args, 1, NULL);
+}
+
 cn_tensor *cn_cdist_with(cn_tensor *x1, cn_tensor *x2, const cn_cdist_opts *opts)
 {
   cn_cdist_opts room;
@@ -3615,6 +3702,12 @@ cn_tensor *cn_clone(cn_tensor *input)
   return cni_apply1(CNI_OP_clone, args, 1, NULL);
 }
 
+cn_tensor *cn_coalesce(cn_tensor *input)
+{
+  cn_value args[] = {cn_v_tensor(input)};
+  return cni_apply1(CNI_OP_coalesce, args, 1, NULL);
+}
+
 cn_tensor *cn_col2im_with(cn_tensor *input, const int64_t *output_size, size_t noutput_size,
                           const int64_t *kernel_size, size_t nkernel_size,
                           const cn_col2im_opts *opts)
@@ -3635,6 +3728,12 @@ cn_tensor *cn_col2im_with(cn_tensor *input, const int64_t *output_size, size_t n
   cni_few lists[6];
   if (cni_fit_lists(CNI_OP_col2im, args, lists)) return NULL;
   return cni_apply1(CNI_OP_col2im, args, 6, NULL);
+}
+
+cn_tensor *cn_col_indices(cn_tensor *input)
+{
+  cn_value args[] = {cn_v_tensor(input)};
+  return cni_apply1(CNI_OP_col_indices, args, 1, NULL);
 }
 
 cn_tensor *cn_column_stack(cn_tensor *const *tensors, size_t ntensors)
@@ -3956,6 +4055,14 @@ cn_tensor *cn_conv_transpose3d_with(cn_tensor *input, cn_tensor *weight, cn_tens
   return cni_apply1(CNI_OP_conv_transpose3d, args, 8, NULL);
 }
 
+cn_tensor *cn_coo_mm(cn_tensor *row, cn_tensor *col, cn_tensor *values, cn_tensor *dense,
+                     int64_t rows)
+{
+  cn_value args[] = {cn_v_tensor(row), cn_v_tensor(col), cn_v_tensor(values), cn_v_tensor(dense),
+                     cn_v_int(rows)};
+  return cni_apply1(CNI_OP_coo_mm, args, 5, NULL);
+}
+
 cn_tensor *cn_copy(cn_tensor *input, cn_tensor *src)
 {
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(src)};
@@ -4110,6 +4217,18 @@ cn_tensor *cn_cross_entropy_rows_grad(cn_tensor *grad, cn_tensor *input, cn_tens
   cn_value args[] = {cn_v_tensor(grad), cn_v_tensor(input), cn_v_tensor(target), cn_v_tensor(lse),
                      cn_v_int(ignore_index), cn_v_str(reduction)};
   return cni_apply1(CNI_OP_cross_entropy_rows_grad, args, 6, NULL);
+}
+
+cn_tensor *cn_crow_indices(cn_tensor *input)
+{
+  cn_value args[] = {cn_v_tensor(input)};
+  return cni_apply1(CNI_OP_crow_indices, args, 1, NULL);
+}
+
+cn_tensor *cn_csr_mm(cn_tensor *crow, cn_tensor *col, cn_tensor *values, cn_tensor *dense)
+{
+  cn_value args[] = {cn_v_tensor(crow), cn_v_tensor(col), cn_v_tensor(values), cn_v_tensor(dense)};
+  return cni_apply1(CNI_OP_csr_mm, args, 4, NULL);
 }
 
 cn_tensor *cn_ctc_loss_with(cn_tensor *log_probs, cn_tensor *targets, cn_tensor *input_lengths,
@@ -4656,6 +4775,18 @@ cn_tensor *cn_embedding_renorm_inplace_with(cn_tensor *input, cn_tensor *indices
                                             const cn_embedding_renorm_opts *opts)
 {
   return run_embedding_renorm(input, indices, max_norm, opts, input);
+}
+
+cn_tensor *cn_embedding_rows(cn_tensor *input, cn_tensor *weight, int64_t padding_idx)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(weight), cn_arg_int(padding_idx)};
+  return cni_apply1(CNI_OP_embedding_rows, args, 3, NULL);
+}
+
+cn_tensor *cn_embedding_sparse(cn_tensor *input, cn_tensor *weight, int64_t padding_idx)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(weight), cn_arg_int(padding_idx)};
+  return cni_apply1(CNI_OP_embedding_sparse, args, 3, NULL);
 }
 
 cn_tensor *cn_empty_with(const int64_t *size, size_t nsize, const cn_empty_opts *opts)
@@ -6109,6 +6240,12 @@ cn_tensor *cn_index_select(cn_tensor *input, int64_t dim, cn_tensor *index)
 {
   cn_value args[] = {cn_v_tensor(input), cn_v_int(dim), cn_v_tensor(index)};
   return cni_apply1(CNI_OP_index_select, args, 3, NULL);
+}
+
+cn_tensor *cn_indices(cn_tensor *input)
+{
+  cn_value args[] = {cn_v_tensor(input)};
+  return cni_apply1(CNI_OP_indices, args, 1, NULL);
 }
 
 cn_tensor *cn_inner(cn_tensor *input, cn_tensor *other)
@@ -9608,6 +9745,12 @@ cn_tensor *cn_round_inplace_with(cn_tensor *input, const cn_round_opts *opts)
   return run_round(input, opts, input);
 }
 
+cn_tensor *cn_row_indices(cn_tensor *input)
+{
+  cn_value args[] = {cn_v_tensor(input)};
+  return cni_apply1(CNI_OP_row_indices, args, 1, NULL);
+}
+
 int cn_rprop_update_with(cn_tensor **new_param, cn_tensor **new_prev, cn_tensor **new_step_size,
                          cn_tensor *param, cn_tensor *prev, cn_tensor *step_size, cn_tensor *grad,
                          double etaminus, double etaplus, double step_size_min,
@@ -9706,6 +9849,12 @@ cn_tensor *cn_safe_softmax_with(cn_tensor *input, int64_t dim, const cn_safe_sof
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_int(dim), cn_opt_code(o->dtype)};
   return cni_apply1(CNI_OP_safe_softmax, args, 3, NULL);
+}
+
+cn_tensor *cn_sampled_mm(cn_tensor *a, cn_tensor *b, cn_tensor *row, cn_tensor *col)
+{
+  cn_value args[] = {cn_v_tensor(a), cn_v_tensor(b), cn_v_tensor(row), cn_v_tensor(col)};
+  return cni_apply1(CNI_OP_sampled_mm, args, 4, NULL);
 }
 
 int cn_scale_update(cn_tensor **new_scale, cn_tensor **new_good, cn_tensor *scale, cn_tensor *good,
@@ -10344,6 +10493,169 @@ int cn_sparse_adam_update_inplace_with(cn_tensor *param, cn_tensor *exp_avg, cn_
   return cni_apply_over(CNI_OP_sparse_adam_update, args, 9);
 }
 
+cn_tensor *cn_sparse_bsc_tensor_with(cn_tensor *ccol_indices, cn_tensor *row_indices,
+                                     cn_tensor *values, const cn_sparse_bsc_tensor_opts *opts)
+{
+  cn_sparse_bsc_tensor_opts room;
+  const cn_sparse_bsc_tensor_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "sparse_bsc_tensor");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(ccol_indices), cn_v_tensor(row_indices), cn_v_tensor(values),
+                     cn_opt_ints(o->size_, NULL, 0)};
+  return cni_apply1(CNI_OP_sparse_bsc_tensor, args, 4, NULL);
+}
+
+cn_tensor *cn_sparse_bsr_tensor_with(cn_tensor *crow_indices, cn_tensor *col_indices,
+                                     cn_tensor *values, const cn_sparse_bsr_tensor_opts *opts)
+{
+  cn_sparse_bsr_tensor_opts room;
+  const cn_sparse_bsr_tensor_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "sparse_bsr_tensor");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(crow_indices), cn_v_tensor(col_indices), cn_v_tensor(values),
+                     cn_opt_ints(o->size_, NULL, 0)};
+  return cni_apply1(CNI_OP_sparse_bsr_tensor, args, 4, NULL);
+}
+
+cn_tensor *cn_sparse_compressed_tensor_with(cn_tensor *compressed_indices, cn_tensor *plain_indices,
+                                            cn_tensor *values,
+                                            const cn_sparse_compressed_tensor_opts *opts)
+{
+  cn_sparse_compressed_tensor_opts room;
+  const cn_sparse_compressed_tensor_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "sparse_compressed_tensor");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(compressed_indices), cn_v_tensor(plain_indices),
+                     cn_v_tensor(values), cn_opt_ints(o->size_, NULL, 0),
+                     cn_v_str(o->layout ? o->layout : "csr")};
+  return cni_apply1(CNI_OP_sparse_compressed_tensor, args, 5, NULL);
+}
+
+cn_tensor *cn_sparse_coo_tensor_with(cn_tensor *indices, cn_tensor *values,
+                                     const cn_sparse_coo_tensor_opts *opts)
+{
+  cn_sparse_coo_tensor_opts room;
+  const cn_sparse_coo_tensor_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "sparse_coo_tensor");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(indices), cn_v_tensor(values), cn_opt_ints(o->size_, NULL, 0),
+                     cn_v_bool(o->is_coalesced)};
+  return cni_apply1(CNI_OP_sparse_coo_tensor, args, 4, NULL);
+}
+
+cn_tensor *cn_sparse_csc_tensor_with(cn_tensor *ccol_indices, cn_tensor *row_indices,
+                                     cn_tensor *values, const cn_sparse_csc_tensor_opts *opts)
+{
+  cn_sparse_csc_tensor_opts room;
+  const cn_sparse_csc_tensor_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "sparse_csc_tensor");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(ccol_indices), cn_v_tensor(row_indices), cn_v_tensor(values),
+                     cn_opt_ints(o->size_, NULL, 0)};
+  return cni_apply1(CNI_OP_sparse_csc_tensor, args, 4, NULL);
+}
+
+cn_tensor *cn_sparse_csr_tensor_with(cn_tensor *crow_indices, cn_tensor *col_indices,
+                                     cn_tensor *values, const cn_sparse_csr_tensor_opts *opts)
+{
+  cn_sparse_csr_tensor_opts room;
+  const cn_sparse_csr_tensor_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "sparse_csr_tensor");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(crow_indices), cn_v_tensor(col_indices), cn_v_tensor(values),
+                     cn_opt_ints(o->size_, NULL, 0)};
+  return cni_apply1(CNI_OP_sparse_csr_tensor, args, 4, NULL);
+}
+
+cn_tensor *cn_sparse_log_softmax_with(cn_tensor *input, int64_t dim,
+                                      const cn_sparse_log_softmax_opts *opts)
+{
+  cn_sparse_log_softmax_opts room;
+  const cn_sparse_log_softmax_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "sparse_log_softmax");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_int(dim), cn_opt_code(o->dtype)};
+  return cni_apply1(CNI_OP_sparse_log_softmax, args, 3, NULL);
+}
+
+cn_tensor *cn_sparse_mask(cn_tensor *input, cn_tensor *mask)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(mask)};
+  return cni_apply1(CNI_OP_sparse_mask, args, 2, NULL);
+}
+
+cn_tensor *cn_sparse_mm_reduce(cn_tensor *input, cn_tensor *mat2, const char *reduce)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(mat2), cn_v_str(reduce)};
+  return cni_apply1(CNI_OP_sparse_mm_reduce, args, 3, NULL);
+}
+
+int cn_sparse_parts(cn_tensor **indices, cn_tensor **values, cn_tensor *input)
+{
+  cn_tensor *results[2] = {NULL};
+  cn_value args[] = {cn_v_tensor(input)};
+  int status = cni_applyn(CNI_OP_sparse_parts, args, 1, results, 2);
+  if (indices) *indices = results[0];
+  if (values) *values = results[1];
+  return status;
+}
+
+cn_tensor *cn_sparse_sampled_addmm_with(cn_tensor *input, cn_tensor *mat1, cn_tensor *mat2,
+                                        const cn_sparse_sampled_addmm_opts *opts)
+{
+  cn_sparse_sampled_addmm_opts room;
+  const cn_sparse_sampled_addmm_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "sparse_sampled_addmm");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(mat1), cn_v_tensor(mat2),
+                     cn_v_float(cn_opt_float(o->beta, 1.0)),
+                     cn_v_float(cn_opt_float(o->alpha, 1.0))};
+  return cni_apply1(CNI_OP_sparse_sampled_addmm, args, 5, NULL);
+}
+
+cn_tensor *cn_sparse_softmax_with(cn_tensor *input, int64_t dim, const cn_sparse_softmax_opts *opts)
+{
+  cn_sparse_softmax_opts room;
+  const cn_sparse_softmax_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "sparse_softmax");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_int(dim), cn_opt_code(o->dtype)};
+  return cni_apply1(CNI_OP_sparse_softmax, args, 3, NULL);
+}
+
+cn_tensor *cn_sparse_spdiags_with(cn_tensor *diagonals, cn_tensor *offsets, const int64_t *shape,
+                                  size_t nshape, const cn_sparse_spdiags_opts *opts)
+{
+  cn_sparse_spdiags_opts room;
+  const cn_sparse_spdiags_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "sparse_spdiags");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(diagonals), cn_v_tensor(offsets), cn_v_ints(shape, nshape),
+                     cn_v_str(o->layout)};
+  return cni_apply1(CNI_OP_sparse_spdiags, args, 4, NULL);
+}
+
+cn_tensor *cn_sparse_sum_with(cn_tensor *input, const cn_sparse_sum_opts *opts)
+{
+  cn_sparse_sum_opts room;
+  const cn_sparse_sum_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "sparse_sum");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_opt_ints(o->dim, NULL, 0), cn_opt_code(o->dtype)};
+  return cni_apply1(CNI_OP_sparse_sum, args, 3, NULL);
+}
+
 cn_tensor *cn_special_airy_ai(cn_tensor *x)
 {
   cn_value args[] = {cn_v_tensor(x)};
@@ -10881,10 +11193,61 @@ cn_tensor *cn_tile(cn_tensor *input, const int64_t *dims, size_t ndims)
   return cni_apply1(CNI_OP_tile, args, 2, NULL);
 }
 
+cn_tensor *cn_to_dense_with(cn_tensor *input, const cn_to_dense_opts *opts)
+{
+  cn_to_dense_opts room;
+  const cn_to_dense_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "to_dense");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_opt_code(o->dtype),
+                     cn_opt_bool(o->masked_grad, cn_v_none())};
+  return cni_apply1(CNI_OP_to_dense, args, 3, NULL);
+}
+
 cn_tensor *cn_to_device(cn_tensor *input, cn_device device)
 {
   cn_value args[] = {cn_v_tensor(input), cn_v_int(device)};
   return cni_apply1(CNI_OP_to_device, args, 2, NULL);
+}
+
+cn_tensor *cn_to_sparse_with(cn_tensor *input, int64_t sparse_dim, int64_t dense_dim,
+                             const cn_to_sparse_opts *opts)
+{
+  cn_to_sparse_opts room;
+  const cn_to_sparse_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "to_sparse");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_arg_int(sparse_dim), cn_v_str(o->layout),
+                     cn_opt_ints(o->blocksize, NULL, 0), cn_arg_int(dense_dim)};
+  return cni_apply1(CNI_OP_to_sparse, args, 5, NULL);
+}
+
+cn_tensor *cn_to_sparse_bsc(cn_tensor *input, const int64_t *blocksize, size_t nblocksize,
+                            int64_t dense_dim)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_ints(blocksize, nblocksize), cn_arg_int(dense_dim)};
+  return cni_apply1(CNI_OP_to_sparse_bsc, args, 3, NULL);
+}
+
+cn_tensor *cn_to_sparse_bsr(cn_tensor *input, const int64_t *blocksize, size_t nblocksize,
+                            int64_t dense_dim)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_ints(blocksize, nblocksize), cn_arg_int(dense_dim)};
+  return cni_apply1(CNI_OP_to_sparse_bsr, args, 3, NULL);
+}
+
+cn_tensor *cn_to_sparse_csc(cn_tensor *input, int64_t dense_dim)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_arg_int(dense_dim)};
+  return cni_apply1(CNI_OP_to_sparse_csc, args, 2, NULL);
+}
+
+cn_tensor *cn_to_sparse_csr(cn_tensor *input, int64_t dense_dim)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_arg_int(dense_dim)};
+  return cni_apply1(CNI_OP_to_sparse_csr, args, 2, NULL);
 }
 
 int cn_topk_with(cn_tensor **values, cn_tensor **indices, cn_tensor *input, int64_t k,
@@ -11231,6 +11594,12 @@ cn_tensor *cn_upsample_bilinear2d_aa_with(cn_tensor *input, const int64_t *outpu
   cni_few lists[5];
   if (cni_fit_lists(CNI_OP_upsample_bilinear2d_aa, args, lists)) return NULL;
   return cni_apply1(CNI_OP_upsample_bilinear2d_aa, args, 5, NULL);
+}
+
+cn_tensor *cn_values(cn_tensor *input)
+{
+  cn_value args[] = {cn_v_tensor(input)};
+  return cni_apply1(CNI_OP_values, args, 1, NULL);
 }
 
 cn_tensor *cn_vander_with(cn_tensor *x, int64_t N, const cn_vander_opts *opts)

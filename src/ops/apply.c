@@ -20,6 +20,7 @@
 #include "hot.h"
 #include "inplace.h"
 #include "profile.h"
+#include "sparse.h"
 
 cni_mode_fn cni_mode_handlers[CNI_MODE_COUNT];
 int (*cni_run_kernel)(cn_call *call, const cni_opinfo *info);
@@ -70,7 +71,7 @@ static bool follows(const cn_tensor *t) { return t->d.weak || (t->d.ndim == 0 &&
 /* Tensors that a captured function left outside have a shape, but never had a value. */
 static bool without_value(const cn_tensor *t, const cn_state *st)
 {
-  return CNI_UNLIKELY(!t->d.data) && t->d.numel && !st->capture;
+  return CNI_UNLIKELY(!t->d.data) && t->d.numel && !st->capture && !t->sparse;
 }
 
 static int no_value(const cni_applying *a)
@@ -94,6 +95,7 @@ typedef struct inputs {
   bool grad;    /* one may need a gradient */
   bool storage; /* one is of a type that only stores numbers */
   bool complex; /* one is complex */
+  int sparse;   /* one is sparse */
 } inputs;
 
 /* Looks at the inputs, and finds where the call runs: where its tensors are. Numbers, and zero-dimensional host
@@ -104,6 +106,7 @@ static int look(inputs *found, cni_applying *a, const cn_state *st)
   for (int i = 0; i < a->c.nin; i++) {
     const cn_tensor *t = a->c.in[i];
     if (!t) continue;
+    found->sparse |= t->d.layout;
     if (without_value(t, st) && !(t->batch && st->vmap)) return no_value(a);
     found->grad |= may_need_grad(t);
     found->storage |= !cni_dtype_computes(t->d.dtype);
@@ -116,6 +119,7 @@ static int look(inputs *found, cni_applying *a, const cn_state *st)
     device = t->d.device;
   }
   a->c.device = device ? device : first ? first : st->default_device;
+  if (a->dest) found->sparse |= a->dest->d.layout;
   return a->dest && without_value(a->dest, st) && !(a->dest->batch && st->vmap) ? no_value(a) : CN_OK;
 }
 
@@ -354,12 +358,13 @@ static int decompose_captured(cni_applying *a)
 /* A composite op's own results are known by its name. */
 static CNI_APART int decompose_named(cni_applying *a)
 {
-  bool scope = CNI_UNLIKELY(cni_state()->capture != NULL) && !a->lowered; /* the op itself has no such node */
+  bool apart = a->lowered || a->info->row->flags & CN_OP_SPARSE; /* the op itself has no such node */
+  bool scope = CNI_UNLIKELY(cni_state()->capture != NULL) && !apart;
   int status = scope ? decompose_captured(a) : decompose(a);
   for (int i = 0; !status && i < a->c.nout; i++) {
-    struct cni_node *n = a->c.out[i] ? a->c.out[i]->node : NULL;
+    struct cni_node *n = a->c.out[i] ? cni_history_of(a->c.out[i])->node : NULL;
     for (int k = 0; n && k < a->c.nin; k++)
-      if (a->c.in[k] && a->c.in[k]->node == n) n = NULL; /* an input as it is */
+      if (a->c.in[k] && cni_history_of(a->c.in[k])->node == n) n = NULL; /* an input as it is */
     if (n) ((cni_node_head *)(void *)n)->call = a->info->row;
   }
   return status;
@@ -401,6 +406,30 @@ static CNI_APART int decompose_into(cni_applying *a, const cn_state *st)
   if (a->c.nout != 1 || !result) return cni_fail_several(a);
   status = cni_check_dest(a, a->dest, result->d.dtype, result->d.ndim, result->d.shape);
   return copy_into(a, status);
+}
+
+/* In place into a sparse tensor. */
+static CNI_APART int decompose_into_sparse(cni_applying *a)
+{
+  size_t depth = cni_scope_push();
+  int status = a->c.nout == 1 ? decompose(a) : cni_fail_several(a);
+  cn_tensor *result = a->c.out[0];
+  a->c.out[0] = NULL;
+  if (!status) status = cni_sparse_write(a->info->name, a->dest, result);
+  cni_tensor_release(result);
+  cni_scope_pop(depth);
+  if (!status) a->c.out[0] = cni_tensor_keep(a->dest);
+  return status;
+}
+
+/* Sparse tensors are added to dense ones where they are; CN_REFUSED: it is another call. */
+static CNI_APART int add_in_place(cni_applying *a)
+{
+  size_t depth = cni_scope_push();
+  int status = cni_sparse_add_into(&a->c, a->info->id, a->dest);
+  cni_scope_pop(depth);
+  if (!status) a->c.out[0] = cni_tensor_keep(a->dest);
+  return status;
 }
 
 /* In place into another type while gradients are recorded: the op as it is, then a copy that knows both types. */
@@ -466,13 +495,21 @@ static CNI_APART int apply_batched(cni_applying *a, cn_state *st, bool *done)
 static int apply_with(cni_applying *a, cn_state *st)
 {
   const cn_op *row = a->info->row;
-  inputs found = {false, false, false};
+  inputs found = {false, false, false, 0};
   int status = look(&found, a, st);
-  if (!a->info->ntensors && cni_has_complex_number(a->info, a->c.args)) found.complex = true;
-  if (a->info->dtype_at && cni_wants_complex(&a->c.args[a->info->dtype_at - 1])) found.complex = true;
-  if (!status && CNI_UNLIKELY(found.complex)) status = cni_complex_lower(a->info, &a->c, &a->lowered);
   if (status) return status;
-  if (CNI_UNLIKELY(st->modes & CNI_MODE_BATCH)) {
+  if (CNI_UNLIKELY(found.sparse)) {
+    if ((status = cni_sparse_lower(a->info, &a->c, &a->lowered))) return status;
+    if (cni_is_sparse(a->dest)) return decompose_into_sparse(a);
+    if (a->dest && (status = add_in_place(a)) <= 0) return status;
+  } else {
+    if (!a->info->ntensors && cni_has_complex_number(a->info, a->c.args)) found.complex = true;
+    if (a->info->dtype_at && cni_wants_complex(&a->c.args[a->info->dtype_at - 1])) found.complex = true;
+    if (CNI_UNLIKELY(found.complex)) status = cni_complex_lower(a->info, &a->c, &a->lowered);
+    if (status) return status;
+  }
+  /* Of a sparse tensor what it consists of may be a batch. */
+  if (CNI_UNLIKELY(st->modes & CNI_MODE_BATCH) && !found.sparse) {
     bool done;
     status = apply_batched(a, st, &done);
     if (status || done) return status;

@@ -255,7 +255,8 @@ int cni_complex_lower(const cni_opinfo *info, const cn_call *c, int (**lowered)(
   }
   if (info->complex == CNI_COMPLEX_PARTS) *lowered = by_parts;
   else if (info->complex == CNI_COMPLEX_PAIRS) *lowered = cni_on_pairs;
-  else if (info->complex == CNI_COMPLEX_AS_IS || r || info->row->flags & (CN_OP_ANY_DTYPE | CN_OP_VIEW)) return CN_OK;
+  else if (info->complex == CNI_COMPLEX_AS_IS || r || info->row->flags & (CN_OP_ANY_DTYPE | CN_OP_VIEW | CN_OP_SPARSE))
+    return CN_OK;
   else if (asks_for_real(info, c)) *lowered = cast_first;
   else if (!(info->row->flags & CN_OP_SHAPE_ONLY))
     return cni_fail(CN_ERR_UNSUPPORTED, "%s: is not implemented for complex numbers", info->name);

@@ -9,6 +9,7 @@
 
 #include "families.h"
 #include "shorthand.h"
+#include "sparse.h"
 
 static bool is_index(const cn_desc *d) { return cni_dtype_is_int(d->dtype) && cni_dtype_computes(d->dtype); }
 
@@ -90,17 +91,17 @@ static cn_tensor *counting(cn_tensor *flat, int64_t padding)
 }
 
 /* x (bags, ...) divided by how many elements of each count, or by 1. */
-static cn_tensor *averaged(const cn_call *c, cn_tensor *x, cn_tensor *flat, cn_tensor *numbers, int64_t padding)
+static cn_tensor *averaged(int64_t bags, cn_tensor *x, cn_tensor *flat, cn_tensor *numbers, int64_t padding)
 {
   cn_tensor *seen = padding < 0 ? cn_ones_like(flat, .dtype = CN_I64) : cn_cast(cn_ne(flat, cn_int(padding)), CN_I64);
-  cn_tensor *count = cn_zeros(CN_SHAPE(bag_count(c)), .dtype = CN_I64, .device = cn_device_of(flat));
+  cn_tensor *count = cn_zeros(CN_SHAPE(bags), .dtype = CN_I64, .device = cn_device_of(flat));
   count = cn_clamp_min(cn_index_add_(count, 0, numbers, seen), cn_int(1));
   return cn_div(x, cn_unsqueeze(cn_cast(count, cn_dtype_of(x)), 1));
 }
 
 /* ---- bag_sum(weight, input, offsets, factors, padding, mean) ---- */
 
-enum { SUM_PADDING = 4, SUM_MEAN, GRAD_ROWS = 4, GRAD_PADDING, GRAD_MEAN }; /* parameters, of its gradient too */
+enum { SUM_PADDING = 4, SUM_MEAN, SUM_SPARSE, GRAD_ROWS = 4, GRAD_PADDING, GRAD_MEAN }; /* parameters, its gradient's */
 
 static int bag_sum_infer(cn_call *c)
 {
@@ -120,7 +121,7 @@ static int bag_sum_decompose(cn_call *c)
   if (padding >= 0) terms = cn_where(counting(flat, padding), terms, cn_int(0));
   cn_tensor *sums = cn_zeros(CN_SHAPE(bag_count(c), w->d.shape[1]), .dtype = wide, .device = c->device);
   sums = cn_index_add(sums, 0, numbers, terms);
-  if (cni_arg_bool(c->args, SUM_MEAN)) sums = averaged(c, sums, flat, numbers, padding);
+  if (cni_arg_bool(c->args, SUM_MEAN)) sums = averaged(bag_count(c), sums, flat, numbers, padding);
   c->out[0] = cni_in_type(sums, w->d.dtype);
   return cn_err();
 }
@@ -135,10 +136,30 @@ static cn_tensor *factor_slopes(cn_tensor *each, cn_tensor *table, cn_tensor *co
   return cn_reshape(cn_sum(products, .dim = CN_INTS(1)), cn_shape(in[INPUT]), (size_t)cn_ndim(in[INPUT]));
 }
 
+/* What each named row gets of g (bags, width): its bag's, times its factor, in the type of sums. */
+static cn_tensor *slope_of_each(cn_tensor *g, cn_tensor *const *in, cn_tensor *flat, int64_t padding, bool mean)
+{
+  cn_tensor *numbers = bag_numbers(in[INPUT], in[OFFSETS]);
+  cn_dtype wide = (cn_dtype)cni_wide_type(g->d.dtype);
+  cn_tensor *each = cni_in_type(g, (int)wide);
+  if (mean) each = averaged(cn_size(g, 0), each, flat, numbers, padding);
+  each = cn_index_select(each, 0, numbers);
+  return in[FACTORS] ? cn_mul(each, cn_reshape(cni_in_type(in[FACTORS], (int)wide), CN_SHAPE(-1, 1))) : each;
+}
+
+static cn_tensor *sparse_slope(cn_vjp *v, int64_t padding)
+{
+  cn_tensor *flat = cn_reshape(v->in[INPUT], CN_SHAPE(cn_numel(v->in[INPUT])));
+  cn_tensor *each = slope_of_each(v->g[0], v->in, flat, padding, cni_arg_bool(v->args, SUM_MEAN));
+  return cni_sparse_rows(cni_in_type(each, v->in_meta[WEIGHT].dtype), flat, padding, &v->in_meta[WEIGHT]);
+}
+
 static int bag_sum_vjp(cn_vjp *v)
 {
   const int64_t padding = cni_arg_int(v->args, SUM_PADDING), rows = v->in_meta[WEIGHT].shape[0];
-  if (v->need[WEIGHT])
+  if (v->need[WEIGHT] && cni_arg_bool(v->args, SUM_SPARSE) && !cni_capturing_now())
+    v->gin[WEIGHT] = sparse_slope(v, padding);
+  else if (v->need[WEIGHT])
     v->gin[WEIGHT] = cn_bag_sum_grad(v->g[0], v->in[INPUT], v->in[OFFSETS], v->in[FACTORS], rows,
                                      .padding = cni_option(padding), .mean = cni_arg_bool(v->args, SUM_MEAN));
   if (v->need[FACTORS]) v->gin[FACTORS] = factor_slopes(v->g[0], v->in[WEIGHT], v->in, padding);
@@ -158,13 +179,8 @@ static int bag_sum_grad_infer(cn_call *c)
 static int bag_sum_grad_decompose(cn_call *c)
 {
   cn_tensor *g = c->in[WEIGHT], *flat = cn_reshape(c->in[INPUT], CN_SHAPE(c->in[INPUT]->d.numel));
-  cn_tensor *numbers = bag_numbers(c->in[INPUT], c->in[OFFSETS]);
   const int64_t padding = cni_arg_int(c->args, GRAD_PADDING);
-  cn_dtype wide = (cn_dtype)cni_wide_type(g->d.dtype);
-  cn_tensor *each = cni_in_type(g, wide);
-  if (cni_arg_bool(c->args, GRAD_MEAN)) each = averaged(c, each, flat, numbers, padding);
-  each = cn_index_select(each, 0, numbers);
-  if (c->in[FACTORS]) each = cn_mul(each, cn_reshape(cni_in_type(c->in[FACTORS], wide), CN_SHAPE(-1, 1)));
+  cn_tensor *each = slope_of_each(g, c->in, flat, padding, cni_arg_bool(c->args, GRAD_MEAN));
   each = cn_embedding_grad(each, flat, cni_arg_int(c->args, GRAD_ROWS), padding < 0 ? CN_NONE : padding);
   c->out[0] = cni_in_type(each, g->d.dtype);
   return cn_err();
@@ -250,6 +266,10 @@ static int check_bags(cn_call *c)
     return cn_call_fail(c, CN_ERR_VALUE, "an input of one dimension needs offsets, a vector");
   if (offsets && cni_arg_bool(c->args, LAST_OFFSET) && offsets->numel < 1)
     return cn_call_fail(c, CN_ERR_VALUE, "include_last_offset needs at least one offset");
+  if (cni_arg_bool(c->args, SPARSE) && cni_arg_is(c->args, MODE, "max"))
+    return cn_call_fail(c, CN_ERR_VALUE, "mode 'max' has no sparse gradient");
+  if (cni_arg_bool(c->args, SPARSE) && cni_arg_bool(c->args, BY_FREQUENCY))
+    return cn_call_fail(c, CN_ERR_VALUE, "scale_grad_by_freq has no sparse gradient");
   if (factors && !sum) return cn_call_fail(c, CN_ERR_VALUE, "per_sample_weights are for mode 'sum' only");
   if (factors && !cni_same_shape(factors->ndim, factors->shape, input->ndim, input->shape))
     return cn_call_fail(c, CN_ERR_SHAPE, "per_sample_weights must have the shape of input");
@@ -292,7 +312,7 @@ static int embedding_bag_decompose(cn_call *c)
     c->out[0] = values;
   } else {
     c->out[0] = cn_bag_sum(weight, input, offsets, c->in[3], .padding = cni_option(padding),
-                           .mean = cni_arg_is(c->args, MODE, "mean"));
+                           .mean = cni_arg_is(c->args, MODE, "mean"), .sparse = cni_arg_bool(c->args, SPARSE));
   }
   return cn_err();
 }
@@ -306,9 +326,10 @@ const cn_op cni_embedding_bag_ops[] = {
           "bags; of a vector input, offsets says where bags begin. max_norm rescales the rows of weight that are used, "
           "in place; padding_idx does not count. A bag of nothing gives zeros.",
    .flags = CN_OP_COMPOSITE, .decompose = embedding_bag_decompose},
-  {.sig = "bag_sum(Tensor weight, Tensor input, Tensor? offsets, Tensor? factors, *, int padding=-1, bool mean=False) "
-          "-> Tensor ; internal",
-   .doc = "embedding_bag's sums and means. Rows numbered padding do not count; -1: all do.",
+  {.sig = "bag_sum(Tensor weight, Tensor input, Tensor? offsets, Tensor? factors, *, int padding=-1, bool mean=False, "
+          "bool sparse=False) -> Tensor ; internal",
+   .doc = "embedding_bag's sums and means. Rows numbered padding do not count; -1: all do. sparse: the gradient of "
+          "weight is a sparse tensor of the rows that were named, but not in graphs.",
    .infer = bag_sum_infer, .vjp = bag_sum_vjp, .decompose = bag_sum_decompose,
    .needs = {[WEIGHT] = CN_IN(INPUT) | CN_IN(OFFSETS) | CN_IN(FACTORS),
              [FACTORS] = CN_IN(WEIGHT) | CN_IN(INPUT) | CN_IN(OFFSETS)}},

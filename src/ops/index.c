@@ -10,6 +10,7 @@
 #include "cost.h"
 #include "families.h"
 #include "shorthand.h"
+#include "sparse.h"
 
 /* ---- what the rules share ---- */
 
@@ -311,6 +312,31 @@ static int embedding_vjp(cn_vjp *v)
   return cn_err();
 }
 
+/* ---- embedding whose weight gets a sparse gradient: the rows that were named ---- */
+
+static int embedding_rows_decompose(cn_call *c)
+{
+  c->out[0] = cn_embedding(c->in[0], c->in[1], cni_arg_int_or(c->args, 2, CN_NONE));
+  return cn_err();
+}
+static int embedding_rows_vjp(cn_vjp *v)
+{
+  const cn_meta *w = &v->in_meta[1];
+  int64_t padding = padding_row(&v->args[2], w->shape[0]);
+  cn_tensor *index = v->in[0], *flat = cn_reshape(index, CN_SHAPE(cn_numel(index)));
+  v->gin[1] = cni_sparse_rows(cn_reshape(v->g[0], CN_SHAPE(cn_numel(index), w->shape[1])), flat, padding, w);
+  return cn_err();
+}
+
+/* In graphs gradients are dense. */
+static int embedding_sparse_decompose(cn_call *c)
+{
+  int64_t padding = cni_arg_int_or(c->args, 2, CN_NONE);
+  c->out[0] = cni_capturing_now() ? cn_embedding(c->in[0], c->in[1], padding)
+                                  : cn_embedding_rows(c->in[0], c->in[1], padding);
+  return cn_err();
+}
+
 /* embedding_grad(grad, input, num_weights, padding_idx) */
 static int embedding_grad_infer(cn_call *c)
 {
@@ -431,6 +457,15 @@ const cn_op cni_index_ops[] = {
    .doc = "The rows of weight that the integers of input name, in input's shape. The row padding_idx gets no "
           "gradient.",
    .cost = cni_cost_embedding, .infer = embedding_infer, .vjp = embedding_vjp, .needs = {[1] = CN_IN(0)}},
+  {.sig = "embedding_sparse(Tensor input, Tensor weight, int? padding_idx=None) -> Tensor ; internal "
+          "grad_fn_EmbeddingBackward0",
+   .doc = "embedding whose weight gets a sparse gradient, of the rows that were named; in graphs a dense one.",
+   .flags = CN_OP_COMPOSITE, .decompose = embedding_sparse_decompose},
+  {.sig = "embedding_rows(Tensor input, Tensor weight, int? padding_idx=None) -> Tensor ; internal "
+          "grad_fn_EmbeddingBackward0",
+   .doc = "embedding with a sparse gradient, always.",
+   .infer = embedding_infer, .vjp = embedding_rows_vjp, .decompose = embedding_rows_decompose,
+   .needs = {[1] = CN_IN(0)}},
   {.sig = "embedding_grad(Tensor grad, Tensor input, int num_weights, int? padding_idx=None) -> Tensor ; internal",
    .doc = "The gradient of embedding with respect to weight: rows of grad added up where input names them.",
    .infer = embedding_grad_infer, .vjp = embedding_grad_vjp, .needs = {[0] = CN_IN(1)}},

@@ -1,4 +1,4 @@
-/* adam.c: Adam, AdamW, and the dense form of SparseAdam.
+/* adam.c: Adam, AdamW, and SparseAdam.
  *
  * Place in the flow: optim.c calls rates for each parameter, an op that counts the step and computes the rates, then
  * update for each, one that updates the parameter and its averages. */
@@ -118,28 +118,56 @@ static int sparse_check(const cn_value *values)
   return CN_OK;
 }
 
+/* Counts the step; how far this one goes: the learning rate with both averages' beginnings put right. */
+static cn_tensor *sparse_size(cni_param_step *s, const double *beta)
+{
+  cn_tensor *step = cni_count_step(s, STEP);
+  cn_tensor *root = cni_to_power(cni_one_minus(cni_base_to(beta[1], step)), 0.5);
+  return cni_over(cni_times(s->lr, root), cni_one_minus(cni_base_to(beta[0], step)));
+}
+
+/* Of a dense gradient, whose zeros are left alone. */
+static int dense_update(cni_param_step *s)
+{
+  cni_sparse_adam_settings a = cni_sparse_adam_settings_of(s->a);
+  cn_tensor *size = sparse_size(s, a.betas), *m = cni_state_like(s, EXP_AVG, 0), *v = cni_state_like(s, EXP_AVG_SQ, 0);
+  if (!size || !m || !v) return cn_err();
+  return cn_sparse_adam_update_(s->param, m, v, s->grad, size, 1 - a.betas[0], 1 - a.betas[1], a.eps,
+                                .maximize = a.maximize);
+}
+
+/* Moves the average of the rows that are touched towards x; returns what they are then. */
+static cn_tensor *averaged_rows(const cni_touched *t, cn_tensor *average, cn_tensor *x, double beta)
+{
+  cn_tensor *change = cn_mul(cn_sub(x, cni_touched_rows(t, average)), cn_num(1 - beta));
+  return change && !cni_add_to_rows(t, average, change) ? cni_touched_rows(t, average) : NULL;
+}
+
 static int sparse_update(cni_param_step *s)
 {
   cni_sparse_adam_settings a = cni_sparse_adam_settings_of(s->a);
-  const double *beta = a.betas;
-  cn_tensor *step = cni_count_step(s, STEP), *m = cni_state_like(s, EXP_AVG, 0), *v = cni_state_like(s, EXP_AVG_SQ, 0);
-  cn_tensor *root = cni_to_power(cni_one_minus(cni_base_to(beta[1], step)), 0.5);
-  cn_tensor *size = cni_over(cni_times(s->lr, root), cni_one_minus(cni_base_to(beta[0], step)));
-  if (!size || !m || !v) return cn_err();
-  return cn_sparse_adam_update_(s->param, m, v, s->grad, size, 1 - beta[0], 1 - beta[1], a.eps,
-                                .maximize = a.maximize);
+  cni_touched t;
+  cn_tensor *size = sparse_size(s, a.betas), *m = cni_state_like(s, EXP_AVG, 0), *v = cni_state_like(s, EXP_AVG_SQ, 0);
+  if (!size || !m || !v || cni_touch(&t, s)) return cn_err();
+  if (a.maximize) t.values = cn_neg(t.values);
+  cn_tensor *mean = averaged_rows(&t, m, t.values, a.betas[0]);
+  cn_tensor *square = averaged_rows(&t, v, cn_square(t.values), a.betas[1]);
+  cn_tensor *by = cn_add(cn_sqrt(square), cn_num(a.eps));
+  return cni_add_to_rows(&t, s->param, cn_mul(cn_true_divide(mean, by), cn_neg(size)));
 }
 
 static const cni_optim_class sparse_adam = {
   .sig = "SparseAdam(float lr=0.001, float[2] betas=[0.9, 0.999], float eps=1e-08, bool maximize=False) -> Optimizer "
          "; sparse_adam",
-  .doc = "Adam that leaves alone what has a gradient of zero: rows of an embedding that did not occur.",
+  .doc = "Adam that leaves alone what has no gradient: rows of an embedding that did not occur. Of a dense gradient "
+         "what is zero.",
   .keys = "lr betas eps maximize",
   .states = {[STEP] = {"step", true}, [EXP_AVG] = {"exp_avg", false}, [EXP_AVG_SQ] = {"exp_avg_sq", false}},
   .whole_steps = true,
   .betas = true,
   .check = sparse_check,
-  .update = sparse_update,
+  .update = dense_update,
+  .sparse = sparse_update,
 };
 
 const cni_optim_class *const cni_optim_adam_classes[] = {&adam, &adamw, &sparse_adam, NULL};

@@ -436,8 +436,16 @@ static int check_grad(cni_param_step *s)
 {
   const cn_desc *p = cn_desc_of(s->param), *g = cn_desc_of(s->grad);
   bool same = p->ndim == g->ndim && !memcmp(p->shape, g->shape, (size_t)p->ndim * sizeof *p->shape);
+  if (same && cn_is_sparse(s->grad) && !s->opt->cls->sparse)
+    return cn_err_set(CN_ERR_UNSUPPORTED, "%s: does not support sparse gradients; SGD, Adagrad and SparseAdam do",
+                      cn_optim_name(s->opt));
   return same ? CN_OK : cn_err_set(CN_ERR_SHAPE, "%s: a gradient has another shape than its parameter",
                                    cn_optim_name(s->opt));
+}
+
+static int update_one(cni_param_step *s)
+{
+  return cn_is_sparse(s->grad) ? s->opt->cls->sparse(s) : s->opt->cls->update(s);
 }
 
 /* For each parameter that has a gradient. */
@@ -461,7 +469,7 @@ static int step_all(cn_optim *opt)
   int status = cn_trace_depends(opt->settings);
   if (!status) status = each_step(opt, check_grad);
   if (!status) status = each_step(opt, opt->cls->rates);
-  return status ? status : each_step(opt, opt->cls->update);
+  return status ? status : each_step(opt, update_one);
 }
 
 /* ---- steps that a device decides ---- */

@@ -59,6 +59,7 @@ typedef struct cni_optim_class {
   int (*begin)(cni_param_step *s);                          /* ... makes its state then, not in its first step */
   int (*rates)(cni_param_step *s); /* counts a step of one parameter that has a gradient, before any update; or NULL */
   int (*update)(cni_param_step *s); /* one parameter that has a gradient */
+  int (*sparse)(cni_param_step *s); /* one that has a sparse gradient; NULL: that is an error */
   /* Is a step nothing but updates (ext/op.h), and what one makes that is skipped as if it had not been made? Then a
    * device may decide that. NULL: it is not. */
   bool (*skippable)(const cn_value *a);
@@ -116,6 +117,18 @@ cn_tensor *cni_rate(cni_param_step *s, int i);
 int cni_state_begin(cni_param_step *s, int i, cn_tensor *value);
 /* Counts a step in scalar state i; returns the new count in float64. */
 cn_tensor *cni_count_step(cni_param_step *s, int i);
+
+/* ---- sparse gradients (touched.c) ---- */
+/* The rows of a parameter that its gradient touches, (n), each once, and their gradients, (n, ...). */
+typedef struct cni_touched {
+  cn_tensor *rows, *values;
+  int64_t shape[CN_MAX_DIMS]; /* of the parameter as rows */
+  int ndim;
+} cni_touched;
+int cni_touch(cni_touched *t, const cni_param_step *s);
+/* Those rows of x, which has the parameter's shape; and adding to them. */
+cn_tensor *cni_touched_rows(const cni_touched *t, cn_tensor *x);
+int cni_add_to_rows(const cni_touched *t, cn_tensor *x, cn_tensor *change);
 
 /* ---- checks of settings: 0, or an error that names the class and the setting ---- */
 int cni_at_least(const char *who, const char *what, double value, double least);

@@ -49,14 +49,33 @@ static int adagrad_begin(cni_param_step *s)
   return cni_state_scalar(s, STEP, 0) && cni_state_like(s, SUM, a.initial_accumulator_value) ? CN_OK : cn_err();
 }
 
+/* Counts the step; the learning rate of this one. */
+static cn_tensor *adagrad_rate(cni_param_step *s, const cni_adagrad_settings *a)
+{
+  cn_tensor *step = cni_count_step(s, STEP);
+  return cni_over(s->lr, cni_shifted(cni_scaled(cni_shifted(step, -1), a->lr_decay), 1));
+}
+
 static int adagrad_update(cni_param_step *s)
 {
   cni_adagrad_settings a = cni_adagrad_settings_of(s->a);
-  cn_tensor *step = cni_count_step(s, STEP), *sum = cni_state_like(s, SUM, a.initial_accumulator_value);
-  cn_tensor *rate = cni_over(s->lr, cni_shifted(cni_scaled(cni_shifted(step, -1), a.lr_decay), 1));
+  cn_tensor *rate = adagrad_rate(s, &a), *sum = cni_state_like(s, SUM, a.initial_accumulator_value);
   if (!rate || !sum) return cn_err();
   return cn_adagrad_update_(s->param, sum, s->grad, rate, a.eps, .weight_decay = a.weight_decay,
                             .maximize = a.maximize);
+}
+
+static int adagrad_sparse(cni_param_step *s)
+{
+  cni_adagrad_settings a = cni_adagrad_settings_of(s->a);
+  cni_touched t;
+  if (a.weight_decay != 0)
+    return cn_err_set(CN_ERR_VALUE, "Adagrad: weight_decay option is not compatible with sparse gradients");
+  cn_tensor *rate = adagrad_rate(s, &a), *sum = cni_state_like(s, SUM, a.initial_accumulator_value);
+  if (!rate || !sum || cni_touch(&t, s)) return cn_err();
+  if (cni_add_to_rows(&t, sum, cn_square(t.values))) return cn_err();
+  cn_tensor *size = cn_add(cn_sqrt(cni_touched_rows(&t, sum)), cn_num(a.eps));
+  return cni_add_to_rows(&t, s->param, cn_mul(cn_true_divide(t.values, size), a.maximize ? rate : cn_neg(rate)));
 }
 
 static const cni_optim_class adagrad = {
@@ -69,6 +88,7 @@ static const cni_optim_class adagrad = {
   .not_negative = "lr lr_decay weight_decay initial_accumulator_value eps",
   .begin = adagrad_begin,
   .update = adagrad_update,
+  .sparse = adagrad_sparse,
 };
 
 /* ---- Adadelta ---- */

@@ -51,6 +51,17 @@ static int sgd_update(cni_param_step *s)
                         .nesterov = a.nesterov, .maximize = a.maximize);
 }
 
+/* Without momentum and decay the rows that the gradient has are all that moves. */
+static int sgd_sparse(cni_param_step *s)
+{
+  cni_sgd_settings a = cni_sgd_settings_of(s->a);
+  if (a.momentum == 0 && a.weight_decay == 0) {
+    cn_tensor *step = cn_mul(s->grad, a.maximize ? s->lr : cn_neg(s->lr));
+    return step && cn_add_(s->param, step) ? CN_OK : cn_err();
+  }
+  return (s->grad = cn_to_dense(s->grad)) ? sgd_update(s) : cn_err();
+}
+
 static const cni_optim_class sgd = {
   .sig = "SGD(float lr=0.001, float momentum=0, float dampening=0, float weight_decay=0, bool nesterov=False, "
          "bool maximize=False) -> Optimizer ; sgd",
@@ -61,6 +72,7 @@ static const cni_optim_class sgd = {
   .cycled = "momentum",
   .check = sgd_check,
   .update = sgd_update,
+  .sparse = sgd_sparse,
   .skippable = sgd_skippable,
 };
 

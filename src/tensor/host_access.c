@@ -85,6 +85,9 @@ static int check(const char *who, const cn_tensor *t)
                                   "(%s): it stands for one example of a batch, and has no single value. Compute with "
                                   "ops in its place, or "
                     "read the results outside of vmap", who);
+  if (cni_is_sparse(t))
+    return cni_fail(CN_ERR_UNSUPPORTED, "%s: a sparse tensor has no memory of its own; cn_to_dense (to_dense()) gives "
+                    "it one, cn_values (values()) is what it holds", who);
   if ((cni_state()->modes & CNI_MODE_CAPTURE && !t->d.weak) || (!t->d.data && t->d.numel > 0))
     return cni_fail(CN_ERR_CAPTURE,
                     "%s: cannot read a value while a graph is being captured: compute with where, cond or while in its "

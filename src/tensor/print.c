@@ -243,6 +243,16 @@ static void put_suffix(printer *p, size_t *line, const char *suffix)
   put(&p->out, suffix);
 }
 
+static void put_history(printer *p, size_t *line, const struct cni_node *node)
+{
+  char item[ITEM_MAX];
+  const char *op = node && cni_hooks.node_label ? cni_hooks.node_label(node) : NULL;
+  if (op) {
+    snprintf(item, sizeof item, "grad_fn=<%s>", op);
+    put_suffix(p, line, item);
+  } else if (node) put_suffix(p, line, "requires_grad=True");
+}
+
 static void put_suffixes(printer *p, const cn_tensor *t)
 {
   if (p->out.failed) return;
@@ -265,13 +275,7 @@ static void put_suffixes(printer *p, const cn_tensor *t)
     snprintf(item, sizeof item, "dtype=cairn.%s", cni_dtype_rows[t->d.dtype].name);
     put_suffix(p, &line, item);
   }
-  const char *op = t->node && cni_hooks.node_label ? cni_hooks.node_label(t->node) : NULL;
-  if (op) {
-    snprintf(item, sizeof item, "grad_fn=<%s>", op);
-    put_suffix(p, &line, item);
-  } else if (t->node) {
-    put_suffix(p, &line, "requires_grad=True");
-  }
+  put_history(p, &line, t->node);
 }
 
 /* Makes p->d.data readable: the tensor's own host memory, or a copy of *size bytes that the caller frees. */
@@ -305,6 +309,84 @@ static char *batch_to_string(const cn_tensor *t)
   return result;
 }
 
+/* ---- sparse tensors: their parts, each as it is printed by itself ---- */
+
+/* "name=tensor(...)" of a part. */
+static void put_part(cn_text *out, const char *name, cn_tensor *t)
+{
+  printer p = {.out = *out, .precision = opt_precision, .edge_items = opt_edge_items, .line_width = opt_line_width};
+  void *copy = NULL;
+  size_t size = 0;
+  char shape[CNI_SHAPE_TEXT];
+  p.summarize = t->d.numel > opt_threshold;
+  put(&p.out, name);
+  put(&p.out, "=tensor(");
+  if (!open_elements(&p, t, &copy, &size)) {
+    if (t->d.numel == 0) {
+      put(&p.out, "[], size=");
+      put(&p.out, cni_shape_text(shape, sizeof shape, t->d.ndim, t->d.shape));
+    } else {
+      choose_format(&p);
+      put_dims(&p, 0, 0, PREFIX_LENGTH + (int)strlen(name) + (int)strlen("=tensor("));
+    }
+    put(&p.out, ")");
+  }
+  cni_free(copy, size);
+  *out = p.out;
+}
+
+static void put_between(cn_text *out)
+{
+  put(out, ",\n");
+  put_repeated(out, " ", PREFIX_LENGTH);
+}
+
+/* What stands behind the parts; of COO on a line of its own. */
+static void put_sparse_suffixes(printer *p, const cn_tensor *t)
+{
+  char item[ITEM_MAX], text[CNI_SHAPE_TEXT];
+  if (p->out.failed) return;
+  const char *last = strrchr(p->out.s, '\n');
+  size_t line = t->d.layout == CN_LAYOUT_COO ? (size_t)p->line_width
+                : last                       ? p->out.n - (size_t)(last - p->out.s) + 1
+                                             : p->out.n + 2;
+  if (t->d.device != CN_CPU) {
+    snprintf(item, sizeof item, "device='%s'", cn_device_name(text, sizeof text, t->d.device));
+    put_suffix(p, &line, item);
+  }
+  snprintf(item, sizeof item, "size=%s", cni_shape_text(text, sizeof text, t->d.ndim, t->d.shape));
+  put_suffix(p, &line, item);
+  snprintf(item, sizeof item, "nnz=%" PRId64, cn_nnz(t));
+  put_suffix(p, &line, item);
+  if (t->d.dtype != (int32_t)cn_default_dtype() && t->d.dtype != CN_I64 && t->d.dtype != CN_BOOL) {
+    snprintf(item, sizeof item, "dtype=cairn.%s", cni_dtype_rows[t->d.dtype].name);
+    put_suffix(p, &line, item);
+  }
+  snprintf(item, sizeof item, "layout=cairn.%s", cni_layout_name(t->d.layout));
+  put_suffix(p, &line, item);
+  put_history(p, &line, t->sparse->values->node);
+}
+
+static char *sparse_to_string(cn_tensor *t)
+{
+  printer p = {.line_width = opt_line_width};
+  bool rows = t->d.layout == CN_LAYOUT_CSR || t->d.layout == CN_LAYOUT_BSR;
+  put(&p.out, prefix);
+  if (t->d.layout == CN_LAYOUT_COO) put_part(&p.out, "indices", t->sparse->index);
+  else {
+    put_part(&p.out, rows ? "crow_indices" : "ccol_indices", t->sparse->index);
+    put_between(&p.out);
+    put_part(&p.out, rows ? "col_indices" : "row_indices", t->sparse->plain);
+  }
+  put_between(&p.out);
+  put_part(&p.out, "values", t->sparse->values);
+  put_sparse_suffixes(&p, t);
+  put(&p.out, ")");
+  char *result = p.out.failed || cn_err() ? NULL : cni_strdup(p.out.s);
+  cn_text_free(&p.out);
+  return result;
+}
+
 char *cn_to_string(cn_tensor *t)
 {
   if (cn_err()) return NULL;
@@ -313,6 +395,7 @@ char *cn_to_string(cn_tensor *t)
     cni_fail(CN_ERR_TYPE, "to_string: the tensor is NULL");
     return NULL;
   }
+  if (cni_is_sparse(t)) return sparse_to_string(t);
   printer p = {.precision = opt_precision, .edge_items = opt_edge_items, .line_width = opt_line_width};
   void *copy = NULL;
   size_t size = 0;

@@ -47,6 +47,7 @@ static inline void begin(cn_tensor *t, cni_storage *storage, int64_t offset, int
   t->offset = offset;
   t->view = NULL;
   t->versions = NULL;
+  t->sparse = NULL;
   t->node = NULL;
   atomic_init(&t->node_version, 0);
   t->value = t->value_version = 0;
@@ -215,6 +216,7 @@ static void free_tensor(cn_tensor *t)
 {
   cni_view *v = t->view;
   cni_node_release(t->node);
+  if (CNI_UNLIKELY(t->sparse != NULL)) cni_sparse_free(t->sparse);
   if (v) {
     cni_tensor_release(v->parent);
     cni_free(v, v->size);
@@ -242,7 +244,7 @@ static void drain(cn_state *s)
 
 void cni_tensor_destroy(cn_tensor *t)
 {
-  if (CNI_LIKELY(!t->view && !t->node && !t->batch)) { /* nothing can cascade: free at once */
+  if (CNI_LIKELY(!t->view && !t->node && !t->batch && !t->sparse)) { /* nothing can cascade: free at once */
     end(t);
     return;
   }
@@ -296,9 +298,11 @@ bool cn_is_channels_last(const cn_tensor *t)
   return t && cni_is_channels_last(t->d.ndim, t->d.shape, t->d.strides);
 }
 bool cn_is_view(const cn_tensor *t) { return t && t->view; }
-uint64_t cn_tensor_version(const cn_tensor *t) { return t ? cni_version(t) : 0; }
+uint64_t cn_tensor_version(const cn_tensor *t) { return t ? cni_version(cni_history_of(t)) : 0; }
 size_t cn_tensor_nbytes(const cn_tensor *t)
 {
+  const cni_sparse *s = t ? t->sparse : NULL;
+  if (s) return cn_tensor_nbytes(s->index) + cn_tensor_nbytes(s->plain) + cn_tensor_nbytes(s->values);
   return t ? cni_dtype_bytes(t->d.dtype, t->d.numel) : 0;
 }
 

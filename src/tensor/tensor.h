@@ -53,6 +53,16 @@ typedef struct cni_view {
   cn_value args[];   /* attributes; lists lie behind the array; tensor slots are empty */
 } cni_view;
 
+/* What a sparse tensor consists of: ordinary tensors. Its values belong to it alone (another handle over the same
+ * memory where a program gave them), so their history is the sparse tensor's. */
+typedef struct cni_sparse {
+  cn_tensor *index;  /* owned. COO: (sparse_dim, n); others: where rows or columns begin, (batch..., rows + 1) */
+  cn_tensor *plain;  /* owned. Others: the column or row of each value, (batch..., n); COO: NULL */
+  cn_tensor *values; /* owned. (n, dense...); others: (batch..., n, [block,] dense...) */
+  int32_t dense_dim;
+  bool coalesced;    /* COO */
+} cni_sparse;
+
 struct cn_tensor {
   cn_desc d; /* public head, must be first */
   _Atomic int32_t refs;
@@ -72,6 +82,7 @@ struct cn_tensor {
   cn_tensor *batch;        /* owned; of one example of a batch: all of them, the batch as first dim. Then d.data is
                             * NULL, and d the description of one (ops/batch.h). NULL: a tensor of its own */
   uint64_t batch_level;    /* ... and the vmap whose batch it is */
+  cni_sparse *sparse;      /* owned; NULL: strided. A sparse tensor has no memory and no node of its own */
 };
 
 /* The tensor that has the memory of t, and its history: t itself, unless it stands for one example of a batch. */
@@ -268,6 +279,20 @@ static inline void cni_node_release(struct cni_node *n)
 {
   if (n && cni_refs_end(&((cni_node_head *)(void *)n)->refs)) cni_node_dead(n);
 }
+
+/* ---- sparse tensors (sparse.c) ---- */
+static inline bool cni_is_sparse(const cn_tensor *t) { return t && t->d.layout != CN_LAYOUT_STRIDED; }
+/* A sparse tensor of these parts (kept), of the type and on the device of its values. Owned, in no scope. */
+cn_tensor *cni_sparse_new(cn_layout layout, const cni_sparse *parts, int ndim, const int64_t *shape);
+/* t gets the parts of `other`, and its shape: what writes in place do. 0 or CN_ERR_MEMORY. */
+int cni_sparse_become(cn_tensor *t, const cn_tensor *other);
+void cni_sparse_free(cni_sparse *parts);
+/* Whose history a tensor has: what holds it (cni_held), or its values' where it is sparse. */
+static inline cn_tensor *cni_history_of(const cn_tensor *t)
+{
+  return t && CNI_UNLIKELY(t->sparse != NULL) ? t->sparse->values : cni_held(t);
+}
+const char *cni_layout_name(int layout); /* as PyTorch prints it: "torch.sparse_coo" without its module */
 
 /* ---- scopes (scope.c) ---- */
 /* Gives an owned reference to the innermost scope; returns t (released and NULL on failure). */

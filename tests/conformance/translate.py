@@ -166,3 +166,34 @@ class Translator:
         if name.startswith("float8"):
             return torch.from_dlpack(value.cpu().view(self.module.uint8)).clone().view(getattr(torch, name))
         return torch.from_dlpack(value.cpu()).clone()
+
+
+class SparseTranslator(Translator):
+    """The same, which knows sparse layouts: their parts are carried and put together again."""
+
+    def tensor(self, value):
+        if value.layout is torch.strided or id(value) in self.seen:
+            return super().tensor(value)
+        made = sparse_twin(self.module, value, lambda part: Translator.tensor(Translator(self.module), part.detach()))
+        if value.requires_grad:
+            made.requires_grad_(True)
+        self.seen[id(value)] = made
+        self.pairs.append((value, made))
+        return made
+
+    def value(self, value):
+        if isinstance(value, torch.layout):
+            return self.named(dtype_name(value), value)
+        return super().value(value)
+
+
+def sparse_twin(module, value, carry):
+    """A sparse tensor of the module with the parts of torch's, each carried over."""
+    shape = tuple(value.shape)
+    if value.layout is torch.sparse_coo:
+        return module.sparse_coo_tensor(carry(value._indices()), carry(value._values()), shape,
+                                        is_coalesced=value.is_coalesced())
+    rows = value.layout in (torch.sparse_csr, torch.sparse_bsr)
+    index, plain = (value.crow_indices(), value.col_indices()) if rows else (value.ccol_indices(), value.row_indices())
+    return module.sparse_compressed_tensor(carry(index), carry(plain), carry(value.values()), shape,
+                                           layout=getattr(module, dtype_name(value.layout)))

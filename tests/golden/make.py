@@ -82,6 +82,7 @@ def main():
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     torch.manual_seed(0)
+    torch.sparse.check_sparse_tensor_invariants.enable()  # an index that points outside is an error here, no crash
     ops = {op.name: op for op in read_ops(str(ROOT))}
     wanted = sys.argv[1:]
     bad = []

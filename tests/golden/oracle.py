@@ -515,6 +515,37 @@ def airy(input):
     return torch.tensor(values, dtype=torch.float64).reshape(x.shape).to(x.dtype)
 
 
+def coo(row, col, values, size):
+    return torch.sparse_coo_tensor(torch.stack([row, col]), values, size)
+
+
+SPARSE = {
+    "coo_mm": lambda row, col, values, dense, rows: coo(row, col, values, (rows, dense.shape[0])).to_dense() @ dense,
+    "csr_mm": lambda crow, col, values, dense: coo(
+        torch.arange(len(crow) - 1).repeat_interleave(crow.diff()), col, values,
+        (len(crow) - 1, dense.shape[0])).to_dense() @ dense,
+    "sampled_mm": lambda a, b, row, col: (a @ b.T)[row, col],
+    "embedding_sparse": lambda input, weight, padding_idx=None: F.embedding(input, weight, padding_idx),
+    "embedding_rows": lambda input, weight, padding_idx=None: F.embedding(input, weight, padding_idx),
+    "sparse_parts": lambda input: (input._indices(), input._values()),
+    "sparse_sampled_addmm": lambda input, mat1, mat2, *, beta=1, alpha=1: torch.where(
+        torch.arange(input.numel()).reshape(input.shape) % 3 != 1,
+        beta * input.to_dense() + alpha * (mat1 @ mat2), torch.zeros((), dtype=mat1.dtype)),
+    "sparse_sum": lambda input, dim=None, *, dtype=None: torch.sparse.sum(input, dim, dtype) if dtype
+    else torch.sparse.sum(input, dim) if dim else torch.sparse.sum(input),
+    "sparse_softmax": torch.sparse.softmax,
+    "sparse_log_softmax": torch.sparse.log_softmax,
+    "sparse_spdiags": lambda diagonals, offsets, shape, layout=None: torch.sparse.spdiags(
+        diagonals, offsets, tuple(shape), layout and getattr(torch, "sparse_" + layout)),
+    "sparse_mm_reduce": lambda input, mat2, reduce: torch.sparse.mm(input, mat2, reduce),
+    "sparse_compressed_tensor": lambda compressed_indices, plain_indices, values, size=None, *, layout="csr":
+    torch.sparse_compressed_tensor(compressed_indices, plain_indices, values, size,
+                                   layout=getattr(torch, "sparse_" + layout)),
+    "to_sparse": lambda input, sparse_dim=None, *, layout=None, blocksize=None, dense_dim=None: input.to_sparse(
+        sparse_dim) if sparse_dim else input.to_sparse(layout=layout and getattr(torch, "sparse_" + layout),
+                                                       blocksize=blocksize, dense_dim=dense_dim),
+}
+
 SPECIAL = {
     "nms": lambda boxes, scores, iou_threshold: vision().nms(boxes, scores, iou_threshold),
     "batched_nms": lambda boxes, scores, idxs, iou_threshold: vision().batched_nms(boxes, scores, idxs, iou_threshold),
@@ -527,6 +558,7 @@ SPECIAL = {
     "roi_pool": lambda input, boxes, output_size, spatial_scale=1.0: roi_pool(input, boxes, output_size, spatial_scale),
     "deform_conv2d": lambda input, offset, weight, bias=None, stride=1, padding=0, dilation=1, mask=None:
         vision().deform_conv2d(input, offset, weight, bias, stride, padding, dilation, mask),
+    **SPARSE,
     "special_airy_ai": airy,
     **{f"special_bessel_{kind}{order}": bessel(kind, order) for kind in "jy" for order in (0, 1)},
     "safe_softmax": torch._safe_softmax,
@@ -807,7 +839,9 @@ def convert(sample, param, value, narrow):
         if narrow and value.dtype in UNSIGNED[:3]:
             t = t.to(torch.int64)
         wanted = t.dtype in FLOATS and not sample.large and not value.constant
-        return t.requires_grad_() if wanted else t
+        t = t.requires_grad_() if wanted else t
+        t.wanted_layout = value.sparse
+        return t
     if isinstance(value, Word):
         return DTYPES[value] if param.base == "dtype" else str(value)
     return value
@@ -832,9 +866,24 @@ def flat_inputs(op, values):
     return out
 
 
+def in_layout(t, dense):
+    """A tensor as the call gets it: sparse ones without each second of three elements. dense: with zeros there, for
+    ops that mean the same of both, since PyTorch does not have the gradients of all of them for sparse tensors."""
+    if isinstance(t, list):
+        return [in_layout(x, dense) for x in t]
+    if not getattr(t, "wanted_layout", ""):
+        return t
+    there = torch.arange(t.numel()).reshape(t.shape) % 3 != 1
+    if dense:
+        return torch.where(there, t, torch.zeros((), dtype=t.dtype))
+    sparse = t.sparse_mask(there.to(t.dtype).to_sparse())
+    return sparse if t.wanted_layout == "coo" else sparse.to_sparse_csr()
+
+
 def call(op, values):
     """Leading parameters by position, the others by name."""
     f, positional, named, gap = find(op), [], {}, False
+    values = {n: in_layout(v, not op.place.startswith("src/ops/sparse_")) for n, v in values.items()}
     for p in op.params:
         if p.name not in values:
             gap = True
@@ -885,7 +934,8 @@ def evaluate(sample, op):
                 raise
     answer = Answer(SHAPES if op.name in SHAPE_ONLY else VALUES)
     answer.any_dtype = narrow
-    answer.outputs = list(result) if isinstance(result, (tuple, list)) else [result]
+    answer.outputs = [o.to_dense() if isinstance(o, torch.Tensor) and o.layout != torch.strided else o
+                      for o in (list(result) if isinstance(result, (tuple, list)) else [result])]
     if answer.status == VALUES and not has_specials(sample) and not sample.forward_only:
         unknown = [values[n] for n in constant]
         answer.gradients = gradients(sample, answer.outputs, flat_inputs(op, values), unknown)

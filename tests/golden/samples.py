@@ -32,7 +32,7 @@ class Literal:
 
     def __init__(self, dtype, shape, index):
         self.dtype, self.shape, self.index = dtype, shape, index
-        self.layout, self.offset, self.constant = "", False, False
+        self.layout, self.offset, self.constant, self.sparse = "", False, False, ""
         self.range, self.arg, self.values = "", 0, None
 
 
@@ -110,11 +110,13 @@ class Sample:
         t = Literal(dtype, shape, len(self.literals))
         self.literals.append(t)
         while True:
-            m = re.compile(r"\.(cl|[tsoerd])|%(\d+)|([+<>~!])|=(-?[\w.]+)|\{([^}]*)\}").match(self.text, self.position)
+            m = re.compile(r"\.(coo|csr|cl|[tsoerd])|%(\d+)|([+<>~!])|=(-?[\w.]+)|\{([^}]*)\}").match(self.text, self.position)
             if not m:
                 return t
             self.position = m.end()
-            if m.group(1) == "o":
+            if m.group(1) in ("coo", "csr"):
+                t.sparse = m.group(1)
+            elif m.group(1) == "o":
                 t.offset = True
             elif m.group(1) == "d":
                 t.constant = True

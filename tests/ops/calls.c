@@ -136,6 +136,7 @@ static int add_inputs(call *c, const sample_arg *a, const cni_param *p, cn_value
   if (first + count > SAMPLE_INPUTS) return cn_err_set(CN_ERR_VALUE, "sample: too many tensors");
   for (int i = 0; i < count; i++) {
     const sample_item *it = &c->s->items[a->first + i];
+    if (it->kind == ITEM_TENSOR && a->count) c->sparse[c->nin] = c->s->literals[it->literal].sparse;
     bool given = (a->kind == ARG_ONE || a->kind == ARG_LIST) && it->kind != ITEM_NONE;
     c->in[c->nin++] = given ? item_tensor(c->s, it, setup) : NULL;
     if (cn_err()) return cn_err();
@@ -208,11 +209,62 @@ void call_set_input(call *c, int i, cn_tensor *t)
 
 /* ---- running ---- */
 
+/* t at its places: all but each second of three elements. */
+static cn_tensor *as_sparse(cn_tensor *t, char layout)
+{
+  int64_t n = 0, count = cn_numel(t), ndim = cn_ndim(t), *places = malloc((size_t)(ndim * count + 1) * sizeof *places);
+  if (!places) return NULL;
+  int64_t all = count - (count + 1) / 3;
+  for (int64_t i = 0; i < count; i++) {
+    if (i % 3 == 1) continue;
+    int64_t rest = i;
+    for (int64_t d = ndim; d-- > 0; rest /= cn_shape(t)[d]) places[d * all + n] = rest % cn_shape(t)[d];
+    n++;
+  }
+  cn_tensor *indices = cn_to_device(cn_from_data(places, CN_SHAPE(ndim, all), CN_I64), cn_device_of(t));
+  free(places);
+  cn_tensor *ones = cn_ones_with(&all, 1, CN_OPTS(cn_ones_opts, .dtype = cn_dtype_of(t), .device = cn_device_of(t)));
+  cn_sparse_coo_tensor_opts o = {.size = sizeof o, .size_ = {cn_shape(t), (size_t)ndim}, .is_coalesced = true};
+  cn_tensor *s = cn_sparse_mask(t, cn_sparse_coo_tensor_with(indices, ones, &o));
+  return layout == 'r' ? cn_to_sparse_csr(s, CN_NONE) : s;
+}
+
+/* The call with those of its inputs in sparse layouts; what comes out sparse is made dense. The scope has them. */
+static int run_sparse(call_result *r, const call *c)
+{
+  call other = *c;
+  cn_tensor *list[SAMPLE_INPUTS];
+  for (int i = 0; i < c->nin; i++) list[i] = c->sparse[i] && c->in[i] ? as_sparse(c->in[i], c->sparse[i]) : c->in[i];
+  for (int a = 0, at = 0; a < c->nargs && !cn_err(); a++) {
+    const cni_param *p = &c->s->info->params[a];
+    if (p->type != CNI_T_TENSOR) continue;
+    if (p->list) other.args[a].u.ts = &list[at];
+    else other.args[a] = cn_v_tensor(list[at]);
+    at += p->list ? c->args[a].n : 1;
+  }
+  int status = cn_err();
+  if (!status) status = cn_op_call(r->out, &r->nout, c->s->info->row, other.args, (size_t)c->nargs, NULL);
+  for (size_t i = 0; !status && i < r->nout; i++) {
+    if (!cn_is_sparse(r->out[i])) continue;
+    cn_tensor *dense = cn_keep(cn_to_dense_with(r->out[i], NULL));
+    cn_release(r->out[i]);
+    r->out[i] = dense;
+    if (!dense) status = cn_err();
+  }
+  return status;
+}
+
 int call_run(call_result *r, const call *c, cn_tensor *dest)
 {
   memset(r, 0, sizeof *r);
   r->nout = SAMPLE_RESULTS;
-  int status = cn_op_call(r->out, &r->nout, c->s->info->row, c->args, (size_t)c->nargs, dest);
+  int status;
+  if (c->s->info->row->flags & CN_OP_SPARSE || memchr(c->sparse, 'c', sizeof c->sparse) ||
+      memchr(c->sparse, 'r', sizeof c->sparse)) {
+    cn_scope *scope = cn_scope_begin();
+    status = run_sparse(r, c);
+    cn_scope_end(scope);
+  } else status = cn_op_call(r->out, &r->nout, c->s->info->row, c->args, (size_t)c->nargs, dest);
   if (status) r->nout = 0;
   return status;
 }
@@ -238,8 +290,11 @@ static int take_grads(call_result *r, int nin, cn_tensor *const *leaves, cn_tens
   int status = cn_grad_with(grads, roots, nroots, wanted, n, &o);
   if (status) return status;
   for (int i = 0; i < nin; i++)
-    if (leaves[i] && cn_needs_grad(leaves[i])) r->grad[i] = cn_keep(grads[k++]);
-  return CN_OK;
+    if (leaves[i] && cn_needs_grad(leaves[i])) {
+      cn_tensor *g = grads[k++];
+      r->grad[i] = cn_keep(cn_is_sparse(g) ? cn_to_dense_with(g, NULL) : g);
+    }
+  return cn_err();
 }
 
 /* The same numbers in the memory order of `like`; takes t over. */

@@ -117,6 +117,8 @@ static const struct {
   {"reads data", "linalg_lstsq", "whether there are residuals depends on the ranks", "gelsd"},
   {"reads data", "linalg_lstsq", "whether there are residuals depends on the ranks", "gelss"},
 
+  {"capture", "sparse_coo_tensor", "its size is read from the indices", "f32[2,3])"},
+  {"reads data", "embedding_rows", "its gradient leaves out the rows that are padding", "padding_idx"},
   {"larger memory", "as_strided", "counts from where the input's memory begins", ".o"},
   {"larger memory", "as_strided", "counts from where the input's memory begins", ".s"},
 
@@ -147,6 +149,7 @@ static const struct {
   {"gradcheck", "grad_scaled", "scales gradients on purpose", NULL},
   {"gradcheck", "embedding_bag", "scales gradients on purpose", "scale_grad_by_freq"},
   {"gradcheck", "embedding", "the padding row gets no gradient on purpose", "padding_idx"},
+  {"gradcheck", "embedding_rows", "the padding row gets no gradient on purpose", "padding_idx"},
   {"gradcheck", "linalg_lstsq", "its singular values carry no gradient, as in PyTorch", "gelsd"},
   {"gradcheck", "linalg_lstsq", "its singular values carry no gradient, as in PyTorch", "gelss"},
   {"gradcheck", "masked_fill", "the result is infinite", "-inf"},

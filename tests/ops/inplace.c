@@ -112,7 +112,7 @@ static enum outcome compare_gradients(const trial *t)
 enum outcome drive_inplace(const trial *t)
 {
   const sample *s = t->s;
-  if (!s->info->inplace || s->must_fail || s->large || s->args[0].kind != ARG_ONE) return PASS;
+  if (!s->info->inplace || sample_is_sparse(s) || s->must_fail || s->large || s->args[0].kind != ARG_ONE) return PASS;
   if (s->items[s->args[0].first].kind != ITEM_TENSOR) return PASS;
   enum outcome o = compare_forward(t, false);
   bool second = s->info->nparams > 1 && s->args[1].kind == ARG_ONE &&

@@ -703,6 +703,62 @@ static int op_rot90(cn_tensor **out, const cn_value *a)
   return cn_err();
 }
 
+static int op_sparse_bsc_tensor(cn_tensor **out, const cn_value *a)
+{
+  out[0] = cn_sparse_bsc_tensor_with(a[0].u.t, a[1].u.t, a[2].u.t,
+      &(const cn_sparse_bsc_tensor_opts){.size = sizeof(cn_sparse_bsc_tensor_opts),
+      .size_ = list_ints(&a[3])});
+  return cn_err();
+}
+
+static int op_sparse_bsr_tensor(cn_tensor **out, const cn_value *a)
+{
+  out[0] = cn_sparse_bsr_tensor_with(a[0].u.t, a[1].u.t, a[2].u.t,
+      &(const cn_sparse_bsr_tensor_opts){.size = sizeof(cn_sparse_bsr_tensor_opts),
+      .size_ = list_ints(&a[3])});
+  return cn_err();
+}
+
+static int op_sparse_compressed_tensor(cn_tensor **out, const cn_value *a)
+{
+  out[0] = cn_sparse_compressed_tensor_with(a[0].u.t, a[1].u.t, a[2].u.t,
+      &(const cn_sparse_compressed_tensor_opts){.size = sizeof(cn_sparse_compressed_tensor_opts),
+      .size_ = list_ints(&a[3]), .layout = list_str(&a[4])});
+  return cn_err();
+}
+
+static int op_sparse_coo_tensor(cn_tensor **out, const cn_value *a)
+{
+  out[0] = cn_sparse_coo_tensor_with(a[0].u.t, a[1].u.t,
+      &(const cn_sparse_coo_tensor_opts){.size = sizeof(cn_sparse_coo_tensor_opts),
+      .size_ = list_ints(&a[2]), .is_coalesced = a[3].u.i});
+  return cn_err();
+}
+
+static int op_sparse_csc_tensor(cn_tensor **out, const cn_value *a)
+{
+  out[0] = cn_sparse_csc_tensor_with(a[0].u.t, a[1].u.t, a[2].u.t,
+      &(const cn_sparse_csc_tensor_opts){.size = sizeof(cn_sparse_csc_tensor_opts),
+      .size_ = list_ints(&a[3])});
+  return cn_err();
+}
+
+static int op_sparse_csr_tensor(cn_tensor **out, const cn_value *a)
+{
+  out[0] = cn_sparse_csr_tensor_with(a[0].u.t, a[1].u.t, a[2].u.t,
+      &(const cn_sparse_csr_tensor_opts){.size = sizeof(cn_sparse_csr_tensor_opts),
+      .size_ = list_ints(&a[3])});
+  return cn_err();
+}
+
+static int op_sparse_sum(cn_tensor **out, const cn_value *a)
+{
+  out[0] = cn_sparse_sum_with(a[0].u.t,
+      &(const cn_sparse_sum_opts){.size = sizeof(cn_sparse_sum_opts), .dim = list_ints(&a[1]),
+      .dtype = (cn_dtype)a[2].u.i});
+  return cn_err();
+}
+
 static int op_squeeze(cn_tensor **out, const cn_value *a)
 {
   out[0] = cn_squeeze_with(a[0].u.t, &(const cn_squeeze_opts){.size = sizeof(cn_squeeze_opts),
@@ -735,6 +791,14 @@ static int op_sum(cn_tensor **out, const cn_value *a)
 {
   out[0] = cn_sum_with(a[0].u.t, &(const cn_sum_opts){.size = sizeof(cn_sum_opts),
       .dim = list_ints(&a[1]), .keepdim = a[2].u.i, .dtype = (cn_dtype)a[3].u.i});
+  return cn_err();
+}
+
+static int op_to_sparse(cn_tensor **out, const cn_value *a)
+{
+  out[0] = cn_to_sparse_with(a[0].u.t, a[1].tag ? a[1].u.i : CN_NONE, a[4].tag ? a[4].u.i : CN_NONE,
+      &(const cn_to_sparse_opts){.size = sizeof(cn_to_sparse_opts), .layout = list_str(&a[2]),
+      .blocksize = list_ints(&a[3])});
   return cn_err();
 }
 
@@ -1295,11 +1359,19 @@ const list_op list_ops[] = {
   {"roi_pool", op_roi_pool},
   {"roll", op_roll},
   {"rot90", op_rot90},
+  {"sparse_bsc_tensor", op_sparse_bsc_tensor},
+  {"sparse_bsr_tensor", op_sparse_bsr_tensor},
+  {"sparse_compressed_tensor", op_sparse_compressed_tensor},
+  {"sparse_coo_tensor", op_sparse_coo_tensor},
+  {"sparse_csc_tensor", op_sparse_csc_tensor},
+  {"sparse_csr_tensor", op_sparse_csr_tensor},
+  {"sparse_sum", op_sparse_sum},
   {"squeeze", op_squeeze},
   {"squeeze_copy", op_squeeze_copy},
   {"std", op_std},
   {"std_mean", op_std_mean},
   {"sum", op_sum},
+  {"to_sparse", op_to_sparse},
   {"upsample_bilinear2d_aa", op_upsample_bilinear2d_aa},
   {"var", op_var},
   {"var_mean", op_var_mean},

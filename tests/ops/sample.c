@@ -117,6 +117,11 @@ static bool values(reader *r, sample_literal *l, bool list)
 static bool memory_suffix(reader *r, sample_literal *l)
 {
   char c = *++r->at;
+  if (!strncmp(r->at, "coo", 3) || !strncmp(r->at, "csr", 3)) {
+    l->sparse = r->at[2] == 'o' ? 'c' : 'r';
+    r->at += 3;
+    return (l->ndim >= 1 && l->sparse == 'c') || l->ndim == 2 || wrong(r, "that layout does not fit the shape");
+  }
   if (!strncmp(r->at, "cl", 2)) {
     if (l->ndim != 4 && l->ndim != 5) return wrong(r, ".cl wants 4 or 5 dims");
     r->at++;
@@ -387,6 +392,13 @@ bool sample_has_range(const sample *s, char range, bool floats_only)
     if (s->literals[i].range == range && (!floats_only || cn_dtype_is_float((cn_dtype)s->literals[i].dtype)))
       return true;
   return false;
+}
+
+bool sample_is_sparse(const sample *s)
+{
+  for (int i = 0; i < s->nliterals; i++)
+    if (s->literals[i].sparse) return true;
+  return s->info->row->flags & CN_OP_SPARSE;
 }
 
 bool sample_has_layout(const sample *s)

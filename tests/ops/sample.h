@@ -10,6 +10,8 @@
  * 'text', [lists], a dtype (f32) or device (cpu) by its name, and tensors: dtype[shape] and then, in any order,
  *   memory   .t  last two dims swapped     .s  every second element      .o  offset into a larger buffer
  *            .e  first dim expanded        .cl channels last             .r  last dim backwards (negative stride)
+ *   layout   .coo .csr  the call gets it as a sparse tensor, of which each second of three elements is left out; what
+ *            comes out sparse is looked at as a dense tensor. Gradients are those of the dense one
  *   grad     .d  data: needs no gradient, though a float
  *   values   %N  integers in [0, N)        +   in [0.125, 2.125), integers in [1, 8]
  *            <   in [-0.875, 0.875)        >   in [1.125, 3.125)
@@ -40,6 +42,7 @@ typedef struct sample_literal {
   int index;   /* which literal of the line it is */
   char layout; /* 0, t, s, e, c (.cl), r */
   bool offset, constant;
+  char sparse; /* 0, c (.coo), r (.csr) */
   char range; /* 0 + < > % ~ ! = */
   int64_t arg; /* the N of %N */
   int first, count; /* of the values of = and {}, in sample.values */
@@ -88,6 +91,7 @@ char *sample_read_file(const char *path, size_t *size);
 
 bool sample_has_range(const sample *s, char range, bool floats_only);
 bool sample_has_layout(const sample *s);
+bool sample_is_sparse(const sample *s); /* does the op take or make sparse tensors? */
 
 /* ---- values (values.c) ---- */
 /* Element i of a literal, written into an array of its dtype at `at`. */
@@ -106,6 +110,7 @@ typedef struct call_setup {
 typedef struct call {
   const sample *s;
   int nin, nargs;
+  char sparse[SAMPLE_INPUTS];   /* which of them the op gets in a sparse layout */
   cn_tensor *in[SAMPLE_INPUTS]; /* owned; in the order of the signature, lists laid flat, NULL where absent */
   cn_value args[CN_MAX_ARGS];
   int64_t ints[SAMPLE_ITEMS];

@@ -54,6 +54,7 @@ static const family families[] = {
   {"quantile", 2, 4},
   {"quantize", 1, 1},
   {"update", 1, 1},
+  {"sparse", 4, 10},
   {"complex", 10, 20}, /* sums of products, and functions made of several real ones */
 };
 

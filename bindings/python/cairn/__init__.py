@@ -32,6 +32,7 @@ from ._forms_compat import *  # noqa: F401,F403
 from ._forms_native import *  # noqa: F401,F403
 from ._forms_compat import _assert as _assert
 from ._forms_complex import *  # noqa: F401,F403
+from ._forms_sparse import *  # noqa: F401,F403
 from typing import TYPE_CHECKING as _TYPING
 
 # What is imported by those who use it, so that `import cairn` stays a matter of milliseconds: modules of the package,
@@ -41,9 +42,8 @@ _MODULES = ("__config__", "_dynamo", "_inductor", "_jit_internal", "_ops", "_ten
             "export", "func", "functional", "futures", "fx", "hub", "io", "jit", "keras", "library", "lists", "masked",
             "metrics", "models", "monitor", "mps", "multiprocessing", "nn", "onnx", "ops", "optim",
             "overrides", "package", "profiler", "quantization", "quasirandom", "return_types", "serialization",
-            "sharding", "signal",
-            "stablehlo", "storage", "strings", "testing", "tokenizers", "torch_version", "transforms", "types", "utils",
-            "xpu", "zoo")
+            "sharding", "signal", "sparse", "stablehlo", "storage", "strings", "testing", "tokenizers", "torch_version",
+            "transforms", "types", "utils", "xpu", "zoo")
 # Private modules of torch that have no counterpart: see _absent_parts.py.
 _PARTS = frozenset("_VF _custom_ops _decomp _dispatch _export _functorch _guards _higher_order_ops _lazy _library "
                    "_logging _meta_registrations _numpy _prims _prims_common _refs _streambase _subclasses "
@@ -86,8 +86,8 @@ if _TYPING:
                    mps as mps, multiprocessing as multiprocessing, nn as nn, onnx as onnx, ops as ops,
                    optim as optim, overrides as overrides, package as package, profiler as profiler,
                    quantization as quantization, quasirandom as quasirandom, return_types as return_types,
-                   serialization as serialization,
-                   sharding as sharding, signal as signal, stablehlo as stablehlo, storage as storage,
+                   serialization as serialization, sharding as sharding, signal as signal, sparse as sparse,
+                   stablehlo as stablehlo, storage as storage,
                    strings as strings, testing as testing, tokenizers as tokenizers, torch_version as torch_version,
                    transforms as transforms, types as types, utils as utils, xpu as xpu, zoo as zoo)
     from ._alias import as_torch as as_torch

@@ -67,6 +67,21 @@ class _Storage:
         return _C._to_bytes(self.tensor.as_strided((self.numel,), (1,), 0))
 
 
+class _Layout:
+    """A layout by torch's name, in a file that is being written."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
+def _parts(t: Tensor) -> tuple[Tensor, ...]:
+    """What a sparse tensor consists of, in torch's order."""
+    if t.is_sparse:
+        return _C._sparse_parts(t)
+    rows = t.layout in (_C.sparse_csr, _C.sparse_bsr)
+    return (*((t.crow_indices(), t.col_indices()) if rows else (t.ccol_indices(), t.row_indices())), t.values())
+
+
 def _reach(t: Tensor) -> int:
     """How many elements from the beginning of its storage on it needs."""
     if not t.numel():
@@ -103,7 +118,16 @@ class _Pickler(pickle._Pickler):
             self.storages[place] = _Storage(str(len(self.storages)), t, self.sizes[place])
         return self.storages[place]
 
+    def _sparse(self, t: Tensor) -> tuple[_Name, tuple[Any, ...]]:
+        layout = _Layout("torch." + str(t.layout).rpartition(".")[2])
+        more = (t.is_coalesced(),) if t.is_sparse else ()
+        parts = tuple(part.detach() for part in _parts(t))
+        self._kept.extend((layout, parts))
+        return _name("torch._utils", "_rebuild_sparse_tensor"), (layout, (*parts, t.shape, *more))
+
     def _tensor(self, obj: Tensor) -> tuple[_Name, tuple[Any, ...]]:
+        if obj.layout != _C.strided:
+            return self._sparse(obj)
         t = obj.detach()
         self._kept.append(t)
         offset = t.storage_offset() if t.numel() else 0
@@ -116,6 +140,8 @@ class _Pickler(pickle._Pickler):
 
     def reducer_override(self, obj: Any) -> Any:
         self._kept.append(obj)
+        if type(obj) is _Layout:
+            return _name("torch.serialization", "_get_layout"), (obj.name,)
         if not isinstance(obj, (Tensor, Size, _C.device)):
             return NotImplemented
         from .nn import Buffer
@@ -234,6 +260,23 @@ def _rebuild_parameter(data: Tensor, requires_grad: bool, hooks: Any = None, sta
     return _with_state(_parameter()(data, requires_grad), state)
 
 
+def _layout_of(name: str) -> Any:
+    found = vars(_C).get(name.rpartition(".")[2])
+    if not isinstance(found, _C.layout):
+        raise pickle.UnpicklingError("%r is no layout" % (name,))
+    return found
+
+
+def _rebuild_sparse(layout: Any, data: tuple[Any, ...]) -> Tensor:
+    if layout == _C.sparse_coo:
+        indices, values, size, *coalesced = data
+        return _C.sparse_coo_tensor(indices, values, tuple(size), is_coalesced=bool(coalesced and coalesced[0]))
+    if layout not in (_C.sparse_csr, _C.sparse_csc, _C.sparse_bsr, _C.sparse_bsc):
+        raise pickle.UnpicklingError("%r is no sparse layout" % (layout,))
+    first, second, values, size = data
+    return _C.sparse_compressed_tensor(first, second, values, tuple(size), layout=str(layout).rpartition(".")[2])
+
+
 def _rebuild_from_type(func: Callable[..., Any], kind: Any, args: tuple[Any, ...], state: Any) -> Any:
     """A tensor of a class derived from Tensor, or with attributes of its own."""
     t = func(*args)
@@ -254,7 +297,8 @@ _NAMES: dict[str, Any] = {
     "torch._tensor._rebuild_from_type_v2": _rebuild_from_type,
     "torch.Size": Size, "torch.device": _C.device, "torch.Tensor": Tensor, "torch._tensor.Tensor": Tensor,
     "torch.storage.UntypedStorage": _C.uint8, "torch.UntypedStorage": _C.uint8, "torch.strided": _C.strided,
-    "torch.serialization._get_layout": lambda name: _C.strided, "_codecs.encode": _encode,
+    "torch.serialization._get_layout": _layout_of, "torch._utils._rebuild_sparse_tensor": _rebuild_sparse,
+    "_codecs.encode": _encode,
     "collections.OrderedDict": collections.OrderedDict, "collections.Counter": collections.Counter,
     "collections.defaultdict": collections.defaultdict, "collections.deque": collections.deque,
     **{"torch." + name: value for name, value in (*_CLASSES.items(), *_DTYPES.items())},

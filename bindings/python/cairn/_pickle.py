@@ -57,8 +57,22 @@ def _finish(cls: type[Tensor], t: Tensor, requires_grad: bool, state: dict[str, 
     return t
 
 
+def _rebuild_sparse(cls: type[Tensor], layout: Any, data: tuple[Any, ...], requires_grad: bool,
+                    state: dict[str, Any] | None) -> Tensor:
+    from . import _archive
+
+    return _finish(cls, _archive._rebuild_sparse(layout, data), requires_grad, state)
+
+
 def _reduce_ex(self: Tensor, _protocol: SupportsIndex) -> tuple[Callable[..., Tensor], tuple[Any, ...]]:
     plain = self.detach()
+    if plain.layout != _C.strided:
+        from . import _archive
+
+        more = (plain.is_coalesced(),) if plain.is_sparse else ()
+        data = (*_archive._parts(plain), tuple(plain.shape), *more)
+        return _rebuild_sparse, (type(self), plain.layout, data, self.requires_grad,
+                                 getattr(self, "__dict__", None) or None)
     order = _order(plain)
     data = _C._to_bytes(plain.permute(order) if plain.ndim else plain)
     state = getattr(self, "__dict__", None) or None

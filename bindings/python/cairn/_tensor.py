@@ -12,9 +12,8 @@ from ._types import Size
 if TYPE_CHECKING:
     from . import _forms, _forms_linalg, _forms_order, _forms_pointwise, _forms_shape
     from ._legacy import TensorType
-    from ._C import _Device, _device, _Dtype, _dtype, _layout, _memory_format, _Number
+    from ._C import _Device, _device, _Dtype, _dtype, _memory_format, _Number
 
-_strided = _C.strided
 _formats = {"contiguous_format": "contiguous", "channels_last": "channels_last", "channels_last_3d": "channels_last"}
 
 
@@ -82,15 +81,11 @@ class Tensor(Compat, _C.TensorBase):
     def is_cpu(self) -> builtins.bool:
         return self.device.type == "cpu"
 
-    is_sparse = is_quantized = is_nested = is_mkldnn = False
+    is_quantized = is_nested = is_mkldnn = False
 
     @property
     def is_meta(self) -> builtins.bool:
         return self.device.type == "meta"
-
-    @property
-    def layout(self) -> _layout:
-        return _strided
 
     @property
     def real(self) -> Tensor:
@@ -274,6 +269,11 @@ class Tensor(Compat, _C.TensorBase):
 
     def bool(self, memory_format: _memory_format | None = None) -> Tensor:
         return self.to(_C.bool, memory_format=memory_format)
+
+    def to_dense(self, dtype: _Dtype | None = None, *, masked_grad: builtins.bool | None = None) -> Tensor:
+        """A sparse tensor as a dense one; a dense one as it is."""
+        dense: Tensor = self if self.layout == _C.strided else _C.to_dense(self, masked_grad=masked_grad)
+        return dense if dtype is None else dense.to(dtype)
 
     def contiguous(self, memory_format: _memory_format = _C.contiguous_format) -> Tensor:
         """The same elements without gaps in that order; itself where they lie so."""

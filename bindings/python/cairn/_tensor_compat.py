@@ -1,7 +1,7 @@
 """What tensors have from older days, and for storage, sharing and subclasses: a part of the class Tensor.
 
-Place in the flow: _tensor.py's class derives from it. Sparse and quantised tensors do not exist here, so questions
-about them have one answer. Invariant: everything here is made of methods that are in the other parts.
+Place in the flow: _tensor.py's class derives from it. Quantised tensors do not exist here, so questions about them have
+one answer. Invariant: everything here is made of methods that are in the other parts.
 """
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Compat:
         return False
 
     is_neg = is_distributed = is_conj
-    is_sparse_csr = is_mps = is_xpu = is_xla = is_ipu = is_mtia = is_maia = is_vulkan = False
+    is_mps = is_xpu = is_xla = is_ipu = is_mtia = is_maia = is_vulkan = False
 
     # ---- classes derived from Tensor ----
     def __init_subclass__(cls, **more: Any) -> None:
@@ -234,12 +234,6 @@ class Compat:
     def qr(self: Any, some: builtins.bool = True) -> Any:
         """The older linalg.qr: some=False is mode "complete"."""
         return _C.linalg_qr(self, "reduced" if some else "complete")
-
-    def to_dense(self: Any, dtype: Any = None, *,
-                 masked_grad: Any = None) -> Tensor:  # unused: masked_grad (of sparse tensors, which there are none of)
-        """The tensor, which is dense."""
-        tensor: Tensor = self if dtype is None else self.to(dtype)
-        return tensor
 
     def dequantize(self: Any) -> Tensor:
         """The tensor as float32: there are no quantised types."""

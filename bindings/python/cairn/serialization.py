@@ -46,7 +46,7 @@ def _is_tree(value: Any) -> bool:
     """Is it of those types exactly that the library's own writer takes and that its files give back?"""
     kind = type(value)
     if kind is Tensor:
-        return value.is_cpu and not value.requires_grad
+        return value.is_cpu and not value.requires_grad and value.layout == _C.strided
     if kind is dict or kind is OrderedDict:
         return all((_is_plain_text(key) and "\0" not in key if type(key) is str else
                     type(key) is int and -_BITS <= key < _BITS) and _is_tree(below) for key, below in value.items())

@@ -363,8 +363,8 @@ static int bind_extra(cnpy_bound *b, const cnpy_form *f, unsigned flags, PyObjec
   else if (!strcmp(word, "requires_grad")) b->requires_grad = value;
   else if (!strcmp(word, "memory_format")) b->memory_format = value == Py_None ? NULL : value;
   else if (!strcmp(word, "pin_memory")) b->pin_memory = value;
-  else if (value != Py_None && !(!strcmp(word, "layout") && cnpy_is_strided(value)))
-    return misfit(b, "unexpected keyword argument", word, NULL);
+  else if (!strcmp(word, "layout") && value != Py_None && cnpy_layout_name(value)) b->layout = cnpy_layout_name(value);
+  else if (value != Py_None) return misfit(b, "unexpected keyword argument", word, NULL);
   else if (strcmp(word, "layout") && strcmp(word, "names")) return misfit(b, "unexpected keyword argument", word, NULL);
   return 1;
 }
@@ -405,6 +405,7 @@ int cnpy_bind(cnpy_bound *b, const cnpy_form *f, unsigned flags, PyObject *self,
   int first = self ? 1 : 0, counted = -1, fits, tensors = 0, numbers = 0;
   memset(b->given, 0, sizeof b->given);
   b->out = b->requires_grad = b->memory_format = b->pin_memory = b->generator = NULL;
+  b->layout = NULL;
   b->used = 0;
   b->n = b->nmade = 0;
   b->given[0] = self;

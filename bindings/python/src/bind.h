@@ -43,6 +43,7 @@ typedef struct cnpy_bound {
   PyObject *given[CN_MAX_ARGS]; /* borrowed */
   /* Keywords beside the signature; borrowed. */
   PyObject *out, *requires_grad, *memory_format, *pin_memory, *generator;
+  const char *layout; /* its name; NULL: not asked for */
   bool strict; /* numbers are no tensors and tensors no numbers: tells overloads apart */
   const char *why; /* why it did not fit, for the error message; `at` is the argument */
   PyObject *at;

@@ -147,7 +147,9 @@ int cnpy_to_device(PyObject *o, cn_device *id);
 /* _current_cuda(index) -> the one before: the device that "cuda" alone means in this thread; -1 only asks. */
 PyObject *cnpy_set_current(PyObject *module, PyObject *index);
 PyObject *cnpy_size_of(const int64_t *dims, int ndim); /* cairn.Size */
-bool cnpy_is_strided(PyObject *o);           /* is it cairn.strided? */
+PyObject *cnpy_layout_of(cn_layout layout);  /* a new reference */
+bool cnpy_layout_is(cn_layout layout, const char *name);
+const char *cnpy_layout_name(PyObject *o);   /* its name ("sparse_coo"); NULL for other objects */
 const char *cnpy_memory_format(PyObject *o); /* its name ("channels_last"); NULL with TypeError for other objects */
 int cnpy_add_types(PyObject *module);
 

@@ -250,6 +250,19 @@ static cn_tensor *converted(cn_tensor *t, const char *op, const cn_value *args, 
   return made;
 }
 
+/* Blocks are of one element where nobody says how large they are. */
+static cn_tensor *in_layout(cn_tensor *t, const char *layout)
+{
+  static const int64_t one[2] = {1, 1};
+  bool dense = !strcmp(layout, "strided"), blocks = !strncmp(layout, "sparse_bs", 9);
+  cn_layout now = cn_layout_of(t);
+  const cn_value to_dense[] = {cn_v_tensor(t)};
+  const cn_value block = blocks ? cn_v_ints(one, 2) : cn_v_none();
+  const cn_value to_sparse[] = {cn_v_tensor(t), cn_v_none(), cn_v_str(layout), block};
+  if (dense ? now == CN_LAYOUT_STRIDED : now != CN_LAYOUT_STRIDED && cnpy_layout_is(now, layout)) return t;
+  return dense ? converted(t, "to_dense", to_dense, 1) : converted(t, "to_sparse", to_sparse, 4);
+}
+
 static cn_tensor *finish_creation(const cnpy_bound *b, cn_tensor *t)
 {
   if (t && b->memory_format) {
@@ -263,6 +276,7 @@ static cn_tensor *finish_creation(const cnpy_bound *b, cn_tensor *t)
     else if (!strcmp(format, "contiguous_format")) t = converted(t, "contiguous", args, 1);
   }
   t = cnpy_pinned(t, b->pin_memory);
+  if (t && b->layout) t = in_layout(t, b->layout);
   if (t && b->requires_grad && PyObject_IsTrue(b->requires_grad) == 1 && !cn_requires_grad(t, true)) {
     cn_release(t);
     cnpy_raise();

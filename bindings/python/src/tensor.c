@@ -124,7 +124,28 @@ static PyObject *get_nbytes(PyObject *self, void *unused)
   return PyLong_FromSize_t(cn_tensor_nbytes(cnpy_t(self)));
 }
 
+static PyObject *get_layout(PyObject *self, void *unused)
+{
+  (void)unused;
+  return cnpy_layout_of(cn_layout_of(cnpy_t(self)));
+}
+
+static PyObject *get_is_sparse(PyObject *self, void *unused)
+{
+  (void)unused;
+  return PyBool_FromLong(cn_layout_of(cnpy_t(self)) == CN_LAYOUT_COO);
+}
+
+static PyObject *get_is_sparse_csr(PyObject *self, void *unused)
+{
+  (void)unused;
+  return PyBool_FromLong(cn_layout_of(cnpy_t(self)) == CN_LAYOUT_CSR);
+}
+
 static PyGetSetDef getset[] = {
+    {"layout", get_layout, NULL, "How it holds its elements, a cairn.layout.", NULL},
+    {"is_sparse", get_is_sparse, NULL, "Is it of the layout sparse_coo?", NULL},
+    {"is_sparse_csr", get_is_sparse_csr, NULL, "Is it of the layout sparse_csr?", NULL},
     {"shape", get_shape, NULL, "Its sizes, a cairn.Size.", NULL},
     {"dtype", get_dtype, NULL, "The type of its elements.", NULL},
     {"device", get_device, NULL, "Where it lives.", NULL},
@@ -179,6 +200,38 @@ static PyObject *method_dim(PyObject *self, PyObject *unused)
 {
   (void)unused;
   return PyLong_FromLong(cn_ndim(cnpy_t(self)));
+}
+
+/* A number that sparse tensors have. */
+static PyObject *of_sparse(PyObject *self, const char *what, int64_t value)
+{
+  if (cn_is_sparse(cnpy_t(self))) return PyLong_FromLongLong(value);
+  return cnpy_fail(PyExc_RuntimeError, "%s expected a tensor of a sparse layout but got strided", what);
+}
+
+static PyObject *method_nnz(PyObject *self, PyObject *unused)
+{
+  (void)unused;
+  return of_sparse(self, "_nnz", cn_nnz(cnpy_t(self)));
+}
+
+static PyObject *method_sparse_dim(PyObject *self, PyObject *unused)
+{
+  (void)unused;
+  return PyLong_FromLong(cn_sparse_dim(cnpy_t(self)));
+}
+
+static PyObject *method_dense_dim(PyObject *self, PyObject *unused)
+{
+  (void)unused;
+  return PyLong_FromLong(cn_dense_dim(cnpy_t(self)));
+}
+
+static PyObject *method_is_coalesced(PyObject *self, PyObject *unused)
+{
+  (void)unused;
+  if (cn_layout_of(cnpy_t(self)) == CN_LAYOUT_COO) return PyBool_FromLong(cn_is_coalesced(cnpy_t(self)));
+  return cnpy_fail(PyExc_RuntimeError, "is_coalesced expected sparse coordinate tensor layout");
 }
 
 static PyObject *method_is_contiguous(PyObject *self, PyObject *args, PyObject *kwargs)
@@ -241,6 +294,13 @@ static PyMethodDef methods[] = {
     {"nelement", method_numel, METH_NOARGS, "nelement()\n--\n\nThe number of its elements."},
     {"dim", method_dim, METH_NOARGS, "dim()\n--\n\nThe number of its dimensions."},
     {"ndimension", method_dim, METH_NOARGS, "ndimension()\n--\n\nThe number of its dimensions."},
+    {"_nnz", method_nnz, METH_NOARGS, "_nnz()\n--\n\nHow many values a sparse tensor holds."},
+    {"sparse_dim", method_sparse_dim, METH_NOARGS,
+     "sparse_dim()\n--\n\nThe number of dimensions that indices are for; 0 of a dense tensor."},
+    {"dense_dim", method_dense_dim, METH_NOARGS,
+     "dense_dim()\n--\n\nThe number of dimensions of each value; of a dense tensor all."},
+    {"is_coalesced", method_is_coalesced, METH_NOARGS,
+     "is_coalesced()\n--\n\nDoes a sparse_coo tensor hold each place once, in order?"},
     {"is_contiguous", KEYWORDS(method_is_contiguous),
      "is_contiguous(memory_format=contiguous_format)\n--\n\nDo its elements lie in that order without gaps?"},
     {"is_floating_point", method_is_floating_point, METH_NOARGS, "is_floating_point()\n--\n\nIs its type a float?"},

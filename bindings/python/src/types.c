@@ -342,7 +342,19 @@ static int add_constant(PyObject *module, PyTypeObject *type, const char *name)
   return status;
 }
 
-bool cnpy_is_strided(PyObject *o) { return Py_IS_TYPE(o, layout_type); } /* the only one there is */
+/* By cn_layout. */
+static const char *const layouts[] = {"strided", "sparse_coo", "sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc"};
+
+const char *cnpy_layout_name(PyObject *o) { return Py_IS_TYPE(o, layout_type) ? ((constant *)(void *)o)->name : NULL; }
+
+bool cnpy_layout_is(cn_layout layout, const char *name) { return !strcmp(layouts[layout], name); }
+
+PyObject *cnpy_layout_of(cn_layout layout)
+{
+  static PyObject *module; /* the constants are its attributes; it stays as long as they do */
+  if (!module && !(module = PyImport_ImportModule("cairn._C"))) return NULL;
+  return PyObject_GetAttrString(module, layouts[layout]);
+}
 
 const char *cnpy_memory_format(PyObject *o)
 {
@@ -373,7 +385,9 @@ int cnpy_add_types(PyObject *module)
   static const char *const formats[] = {"contiguous_format", "preserve_format", "channels_last", "channels_last_3d"};
   if (!(cnpy.dtype = cnpy_add_type(module, &dtype_spec)) || add_dtypes(module)) return -1;
   if (!(cnpy.device = cnpy_add_type(module, &device_spec))) return -1;
-  if (!(layout_type = cnpy_add_type(module, &layout_spec)) || add_constant(module, layout_type, "strided")) return -1;
+  if (!(layout_type = cnpy_add_type(module, &layout_spec))) return -1;
+  for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++)
+    if (add_constant(module, layout_type, layouts[i])) return -1;
   if (!(memory_format_type = cnpy_add_type(module, &memory_format_spec))) return -1;
   for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
     if (add_constant(module, memory_format_type, formats[i])) return -1;

@@ -98,13 +98,9 @@ static inline cn_value cn_v_module(struct cn_module *m)
 }
 
 /* ---- what a kernel sees of a tensor: the public head of every cn_tensor ---- */
-typedef enum cn_layout {
-  CN_LAYOUT_STRIDED /* data, shape and strides say all; the only one so far */
-} cn_layout;
-
 typedef struct cn_desc {
   uint32_t size;  /* sizeof(cn_desc), where a plugin makes one for cn_host.wrap: fields may be added at the end */
-  int32_t layout; /* a cn_layout */
+  int32_t layout; /* a cn_layout; kernels meet CN_LAYOUT_STRIDED alone */
   void *data; /* first element, on the tensor's device; NULL while a graph is captured */
   int64_t numel;
   int32_t dtype; /* a cn_dtype */
@@ -215,7 +211,8 @@ enum cn_op_flags {
   CN_OP_CHECKS = 1 << 8,     /* is there to fail: it stays in a graph though nobody reads its result */
   CN_OP_EFFECTS = 1 << 9,    /* does something outside (calls the host, sends, prints): in a graph such nodes keep their
                               * order, and none is dropped, merged or computed beforehand */
-  CN_OP_RESERVES = 1 << 10   /* random, but draws nothing yet: its first argument is the size of what will be drawn */
+  CN_OP_RESERVES = 1 << 10,  /* random, but draws nothing yet: its first argument is the size of what will be drawn */
+  CN_OP_SPARSE = 1 << 11     /* a composite that takes or makes sparse tensors: in a graph only what it is made of */
 };
 
 struct cn_op {

@@ -247,8 +247,10 @@ typedef struct cn_bag_sum_opts {
   const struct cn_guard *guard;
   int64_t padding; /* int, default -1; CN_ZERO for 0 */
   bool mean; /* bool, default False */
+  bool sparse; /* bool, default False */
 } cn_bag_sum_opts;
-/* embedding_bag's sums and means. Rows numbered padding do not count; -1: all do.
+/* embedding_bag's sums and means. Rows numbered padding do not count; -1: all do. sparse: the
+ * gradient of weight is a sparse tensor of the rows that were named, but not in graphs.
  * offsets and factors may be NULL. */
 CN_API cn_tensor *cn_bag_sum_with(cn_tensor *weight, cn_tensor *input, cn_tensor *offsets,
                                   cn_tensor *factors, const cn_bag_sum_opts *opts);
@@ -384,6 +386,10 @@ CN_API cn_tensor *cn_conv2d_grad_weight(cn_tensor *grad, cn_tensor *input,
                                         const int64_t *padding, size_t npadding,
                                         const int64_t *dilation, size_t ndilation, int64_t groups);
 
+/* The product of a sparse matrix of that many rows, values (n) at row and col, and dense (k, m). */
+CN_API cn_tensor *cn_coo_mm(cn_tensor *row, cn_tensor *col, cn_tensor *values, cn_tensor *dense,
+                            int64_t rows);
+
 typedef struct cn_cross_entropy_rows_opts {
   size_t size;
   const struct cn_guard *guard;
@@ -403,6 +409,9 @@ CN_API int cn_cross_entropy_rows_with(cn_tensor **loss, cn_tensor **lse, cn_tens
 CN_API cn_tensor *cn_cross_entropy_rows_grad(cn_tensor *grad, cn_tensor *input, cn_tensor *target,
                                              cn_tensor *lse, int64_t ignore_index,
                                              const char *reduction);
+
+/* The same of a sparse matrix by rows, which begin at crow (rows + 1) among col and values (n). */
+CN_API cn_tensor *cn_csr_mm(cn_tensor *crow, cn_tensor *col, cn_tensor *values, cn_tensor *dense);
 
 /* The loss of each sequence. log_probs: (T, N, C), targets: (N, S) or all labels one after
  * another, lengths: (N), int64. An impossible target costs infinity, or 0 with zero_infinity. */
@@ -485,6 +494,15 @@ CN_API cn_tensor *cn_embedding_renorm_with(cn_tensor *input, cn_tensor *indices,
 CN_API cn_tensor *cn_embedding_renorm_inplace_with(cn_tensor *input, cn_tensor *indices,
                                                    double max_norm,
                                                    const cn_embedding_renorm_opts *opts);
+
+/* embedding with a sparse gradient, always.
+ * padding_idx may be CN_NONE. */
+CN_API cn_tensor *cn_embedding_rows(cn_tensor *input, cn_tensor *weight, int64_t padding_idx);
+
+/* embedding whose weight gets a sparse gradient, of the rows that were named; in graphs a dense
+ * one.
+ * padding_idx may be CN_NONE. */
+CN_API cn_tensor *cn_embedding_sparse(cn_tensor *input, cn_tensor *weight, int64_t padding_idx);
 
 /* The discrete Fourier transform of lines of pairs (..., n, 2) along n; scaling 0 is none, 1
  * divides by the root of n, 2 by n. */
@@ -942,6 +960,9 @@ CN_API int cn_rprop_update_inplace_with(cn_tensor *param, cn_tensor *prev, cn_te
                                         double step_size_min, double step_size_max,
                                         const cn_rprop_update_opts *opts);
 
+/* Those elements of a (m, k) times the transpose of b (n, k) that lie at row and col. */
+CN_API cn_tensor *cn_sampled_mm(cn_tensor *a, cn_tensor *b, cn_tensor *row, cn_tensor *col);
+
 /* A loss scale and its count of good steps after another one: smaller where gradients overflowed
  * (found), larger after `interval` good ones in a row.
  * Results that are not wanted may be NULL. */
@@ -1038,6 +1059,10 @@ CN_API int cn_sparse_adam_update_inplace_with(cn_tensor *param, cn_tensor *exp_a
                                               cn_tensor *exp_avg_sq, cn_tensor *grad,
                                               cn_tensor *step_size, double weight1, double weight2,
                                               double eps, const cn_sparse_adam_update_opts *opts);
+
+/* Indices and values of a COO tensor as they are, coalesced or not.
+ * Results that are not wanted may be NULL. */
+CN_API int cn_sparse_parts(cn_tensor **indices, cn_tensor **values, cn_tensor *input);
 
 /* Copies of up to 8 consecutive pieces along dim. Their gradients are joined at once, where
  * those of views would each be added into zeros.

@@ -232,8 +232,9 @@ static void run_late(mirror_job *head, int index)
 static int run_waiting(cn_call *c, mirror_call *job)
 {
   int index = c->device & 0xff, status = cni_mirror_stream_sync(index, c->stream);
-  if (!status) status = cni_mirror_call_run(job);
-  for (int i = 0; i < c->nout; i++) {
+  const bool ran = !status; /* else what comes before it has failed, and nothing was made */
+  if (ran) status = cni_mirror_call_run(job);
+  for (int i = 0; ran && i < c->nout; i++) {
     cn_tensor *made = job->call.out[i];
     job->call.out[i] = NULL;
     if (!made || !c->spec[i].data_dependent) continue;

@@ -5,7 +5,6 @@ import builtins
 
 from .. import _C
 from .._modes import no_grad
-from .._arguments import only_speed
 from .._tensor import Tensor
 
 __all__ = ["embedding", "embedding_bag", "multi_head_attention_forward"]
@@ -22,12 +21,13 @@ def embedding(input: Tensor, weight: Tensor, padding_idx: builtins.int | None = 
               max_norm: builtins.float | None = None, norm_type: builtins.float = 2.0,
               scale_grad_by_freq: builtins.bool = False, sparse: builtins.bool = False) -> Tensor:
     """Rows of weight by number. max_norm scales the rows used down to that norm, in place; scale_grad_by_freq divides
-    gradients by how often a row is used. Gradients are dense, sparse or not: SparseAdam leaves alone what is zero."""
-    only_speed("embedding", False, sparse=sparse)
+    gradients by how often a row is used; sparse makes the weight's gradient a sparse tensor of the rows used."""
     if weight.ndim != 2:
         raise RuntimeError("'weight' must be 2-D")
     _renormed(weight, input, max_norm, norm_type)
-    rows = _C.embedding(input, weight, padding_idx)
+    if sparse and scale_grad_by_freq:
+        raise RuntimeError("embedding: scale_grad_by_freq is not supported with sparse gradients")
+    rows = (_C._embedding_sparse if sparse else _C.embedding)(input, weight, padding_idx)
     if scale_grad_by_freq and input.numel():
         flat = input.reshape(-1)
         ones = _C.ones((flat.numel(),), dtype=weight.dtype, device=weight.device)
@@ -41,13 +41,12 @@ def embedding_bag(input: Tensor, weight: Tensor, offsets: Tensor | None = None, 
                   sparse: builtins.bool = False, per_sample_weights: Tensor | None = None,
                   include_last_offset: builtins.bool = False, padding_idx: builtins.int | None = None) -> Tensor:
     """Sums, means or maxima of the rows that each bag of input names."""
-    only_speed("embedding_bag", False, sparse=sparse)
     if weight.dtype == _C.int64 and input.is_floating_point():  # torch's old order of the two
         input, weight = weight, input
     if padding_idx is not None and not -weight.shape[0] <= padding_idx < weight.shape[0]:
         raise RuntimeError("padding_idx must be within the number of embeddings")
     return _C.embedding_bag(input, weight, offsets, max_norm, builtins.float(norm_type), scale_grad_by_freq, mode,
-                            False, per_sample_weights, include_last_offset, padding_idx)
+                            sparse, per_sample_weights, include_last_offset, padding_idx)
 
 
 # ---- attention ----
