@@ -12,7 +12,8 @@ enum { LONGEST = 40, MARK = 77 };
 static const char *const ones[] = {
   "exp", "expm1", "exp2", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh",
   "tanh", "asinh", "acosh", "atanh", "sigmoid", "erf", "erfc", "erfinv", "i0", "special_i0e", "special_i1",
-  "special_erfcx", "special_ndtr", "special_log_ndtr", "gelu", "silu", "mish", "logsigmoid", "elu", "softplus", "sqrt", "hardswish",
+  "special_erfcx", "special_ndtr", "special_log_ndtr", "gelu", "silu", "mish", "logsigmoid", "elu", "softplus", "sqrt",
+  "hardswish",
   "lgamma", "digamma", "special_ndtri", "special_bessel_j0", "special_airy_ai"
 };
 static const char *const twos[] = {"atan2", "hypot", "fmod", "remainder", "igamma", "special_zeta"};
