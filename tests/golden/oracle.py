@@ -790,7 +790,8 @@ SHAPE_ONLY = {"empty", "empty_like", "rand", "randn", "rand_like", "randn_like",
 # Cairn's own: PyTorch has nothing to say.
 NO_ORACLE = {"sdpa_backward", "recurrent_sequence_grad", "native_layer_norm_backward", "native_rms_norm_backward",
              "native_batch_norm_backward", "native_group_norm_backward", "batch_norm_relu_backward",
-             "batch_norm_add_relu_backward", "add_norm", "add_norm_backward", "linear_gelu", "mm_gelu_backward", "linear_step", "attend_step", "decoder_step",
+             "batch_norm_add_relu_backward", "add_norm", "add_norm_backward", "linear_gelu", "mm_gelu_backward",
+             "linear_step", "attend_step", "decoder_step", "kept_boxes", "region_means", "region_means_grad", "region_max",
              "choose_token", "reserve_draws", "dropped_ones", "linalg_eig", "linalg_eigvals"}  # in no order
 
 
@@ -877,7 +878,7 @@ def in_layout(t, dense):
     if dense:
         return torch.where(there, t, torch.zeros((), dtype=t.dtype))
     sparse = t.sparse_mask(there.to(t.dtype).to_sparse())
-    return sparse if t.wanted_layout == "coo" else sparse.to_sparse_csr()
+    return getattr(sparse, {"coo": "coalesce", "csr": "to_sparse_csr", "csc": "to_sparse_csc"}[t.wanted_layout])()
 
 
 def call(op, values):

@@ -110,11 +110,11 @@ class Sample:
         t = Literal(dtype, shape, len(self.literals))
         self.literals.append(t)
         while True:
-            m = re.compile(r"\.(coo|csr|cl|[tsoerd])|%(\d+)|([+<>~!])|=(-?[\w.]+)|\{([^}]*)\}").match(self.text, self.position)
+            m = re.compile(r"\.(coo|csr|csc|cl|[tsoerd])|%(\d+)|([+<>~!])|=(-?[\w.]+)|\{([^}]*)\}").match(self.text, self.position)
             if not m:
                 return t
             self.position = m.end()
-            if m.group(1) in ("coo", "csr"):
+            if m.group(1) in ("coo", "csr", "csc"):
                 t.sparse = m.group(1)
             elif m.group(1) == "o":
                 t.offset = True

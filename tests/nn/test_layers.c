@@ -23,7 +23,8 @@ static double *numbers(cn_tensor *t)
   cn_scope *s = cn_scope_begin();
   size_t n = (size_t)cn_numel(t);
   double *v = malloc((n + 1) * sizeof *v);
-  if (v && cn_to_data(v, n * sizeof *v, cn_cast(cn_detach(t), CN_F64))) {
+  cn_tensor *dense = cn_is_sparse(t) ? cn_to_dense(cn_detach(t)) : cn_detach(t);
+  if (v && cn_to_data(v, n * sizeof *v, cn_cast(dense, CN_F64))) {
     free(v);
     v = NULL;
   }

@@ -226,7 +226,14 @@ static cn_tensor *as_sparse(cn_tensor *t, char layout)
   cn_tensor *ones = cn_ones_with(&all, 1, CN_OPTS(cn_ones_opts, .dtype = cn_dtype_of(t), .device = cn_device_of(t)));
   cn_sparse_coo_tensor_opts o = {.size = sizeof o, .size_ = {cn_shape(t), (size_t)ndim}, .is_coalesced = true};
   cn_tensor *s = cn_sparse_mask(t, cn_sparse_coo_tensor_with(indices, ones, &o));
-  return layout == 'r' ? cn_to_sparse_csr(s, CN_NONE) : s;
+  return layout == 'r' ? cn_to_sparse_csr(s, CN_NONE) : layout == 'c' ? cn_to_sparse_csc(s, CN_NONE) : s;
+}
+
+static bool any_sparse(const call *c)
+{
+  for (int i = 0; i < c->nin; i++)
+    if (c->sparse[i]) return true;
+  return false;
 }
 
 /* The call with those of its inputs in sparse layouts; what comes out sparse is made dense. The scope has them. */
@@ -259,8 +266,7 @@ int call_run(call_result *r, const call *c, cn_tensor *dest)
   memset(r, 0, sizeof *r);
   r->nout = SAMPLE_RESULTS;
   int status;
-  if (c->s->info->row->flags & CN_OP_SPARSE || memchr(c->sparse, 'c', sizeof c->sparse) ||
-      memchr(c->sparse, 'r', sizeof c->sparse)) {
+  if (c->s->info->row->flags & CN_OP_SPARSE || any_sparse(c)) {
     cn_scope *scope = cn_scope_begin();
     status = run_sparse(r, c);
     cn_scope_end(scope);

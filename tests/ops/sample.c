@@ -117,10 +117,10 @@ static bool values(reader *r, sample_literal *l, bool list)
 static bool memory_suffix(reader *r, sample_literal *l)
 {
   char c = *++r->at;
-  if (!strncmp(r->at, "coo", 3) || !strncmp(r->at, "csr", 3)) {
-    l->sparse = r->at[2] == 'o' ? 'c' : 'r';
+  if (!strncmp(r->at, "coo", 3) || !strncmp(r->at, "csr", 3) || !strncmp(r->at, "csc", 3)) {
+    l->sparse = r->at[2];
     r->at += 3;
-    return (l->ndim >= 1 && l->sparse == 'c') || l->ndim == 2 || wrong(r, "that layout does not fit the shape");
+    return (l->ndim >= 1 && l->sparse == 'o') || l->ndim == 2 || wrong(r, "that layout does not fit the shape");
   }
   if (!strncmp(r->at, "cl", 2)) {
     if (l->ndim != 4 && l->ndim != 5) return wrong(r, ".cl wants 4 or 5 dims");

@@ -10,7 +10,7 @@
  * 'text', [lists], a dtype (f32) or device (cpu) by its name, and tensors: dtype[shape] and then, in any order,
  *   memory   .t  last two dims swapped     .s  every second element      .o  offset into a larger buffer
  *            .e  first dim expanded        .cl channels last             .r  last dim backwards (negative stride)
- *   layout   .coo .csr  the call gets it as a sparse tensor, of which each second of three elements is left out; what
+ *   layout   .coo .csr .csc  the call gets it as a sparse tensor, of which each second of three elements is left out; what
  *            comes out sparse is looked at as a dense tensor. Gradients are those of the dense one
  *   grad     .d  data: needs no gradient, though a float
  *   values   %N  integers in [0, N)        +   in [0.125, 2.125), integers in [1, 8]
@@ -42,7 +42,7 @@ typedef struct sample_literal {
   int index;   /* which literal of the line it is */
   char layout; /* 0, t, s, e, c (.cl), r */
   bool offset, constant;
-  char sparse; /* 0, c (.coo), r (.csr) */
+  char sparse; /* 0, or the last letter of .coo, .csr, .csc */
   char range; /* 0 + < > % ~ ! = */
   int64_t arg; /* the N of %N */
   int first, count; /* of the values of = and {}, in sample.values */

@@ -4313,8 +4313,8 @@ class FeatureAlphaDropout : public detail::LayerOf<FeatureAlphaDropout> {
 
 /* The rows of a table that whole numbers name. It starts with normal random numbers, and zeros in the row
  * padding_idx, which gets no gradient. max_norm scales used rows that are longer; scale_grad_by_freq divides
- * gradients by how often a call names the row; gradients are dense also when sparse is set; _weight is a table
- * to begin with, _freeze leaves it untrained. */
+ * gradients by how often a call names the row; with sparse the gradient is a sparse tensor of the rows that were
+ * named; _weight is a table to begin with, _freeze leaves it untrained. */
 class Embedding : public detail::LayerOf<Embedding> {
  public:
   struct Options {

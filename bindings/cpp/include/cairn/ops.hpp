@@ -521,6 +521,19 @@ struct CumulativeTrapezoidOptions {
   Scalar dx_ = 1;
   int64_t dim_ = -1;
 };
+struct DeformConv2dOptions {
+  DeformConv2dOptions &bias(const Tensor &value) { bias_ = value; return *this; }
+  DeformConv2dOptions &stride(const Dims<2> &value) { stride_ = value; return *this; }
+  DeformConv2dOptions &padding(const Dims<2> &value) { padding_ = value; return *this; }
+  DeformConv2dOptions &dilation(const Dims<2> &value) { dilation_ = value; return *this; }
+  DeformConv2dOptions &mask(const Tensor &value) { mask_ = value; return *this; }
+
+  Tensor bias_;
+  Dims<2> stride_;
+  Dims<2> padding_;
+  Dims<2> dilation_;
+  Tensor mask_;
+};
 struct DequantizeLinearOptions {
   DequantizeLinearOptions &zero_point(const Operand &value) { zero_point_ = value; return *this; }
   DequantizeLinearOptions &axis(int64_t value) { axis_ = value; return *this; }
@@ -1808,6 +1821,18 @@ struct ProdDimOptions {
   bool keepdim_ = false;
   DType dtype_ = CN_DTYPE_NONE;
 };
+struct PsRoiAlignOptions {
+  PsRoiAlignOptions &spatial_scale(double value) { spatial_scale_ = value; return *this; }
+  PsRoiAlignOptions &sampling_ratio(int64_t value) { sampling_ratio_ = value; return *this; }
+
+  double spatial_scale_ = 1;
+  int64_t sampling_ratio_ = -1;
+};
+struct PsRoiPoolOptions {
+  PsRoiPoolOptions &spatial_scale(double value) { spatial_scale_ = value; return *this; }
+
+  double spatial_scale_ = 1;
+};
 struct PutOptions {
   PutOptions &accumulate(bool value) { accumulate_ = value; return *this; }
 
@@ -1875,6 +1900,20 @@ struct RnnTanhCellOptions {
 
   Tensor b_ih_;
   Tensor b_hh_;
+};
+struct RoiAlignOptions {
+  RoiAlignOptions &spatial_scale(double value) { spatial_scale_ = value; return *this; }
+  RoiAlignOptions &sampling_ratio(int64_t value) { sampling_ratio_ = value; return *this; }
+  RoiAlignOptions &aligned(bool value) { aligned_ = value; return *this; }
+
+  double spatial_scale_ = 1;
+  int64_t sampling_ratio_ = -1;
+  bool aligned_ = false;
+};
+struct RoiPoolOptions {
+  RoiPoolOptions &spatial_scale(double value) { spatial_scale_ = value; return *this; }
+
+  double spatial_scale_ = 1;
 };
 struct RollOptions {
   RollOptions &dims(const Ints &value) { dims_ = value; return *this; }
@@ -2041,6 +2080,69 @@ struct SortOptions {
   bool descending_ = false;
   bool stable_ = false;
 };
+struct SparseBscTensorOptions {
+  SparseBscTensorOptions &size(const Ints &value) { size_ = value; return *this; }
+
+  Kept<int64_t> size_;
+};
+struct SparseBsrTensorOptions {
+  SparseBsrTensorOptions &size(const Ints &value) { size_ = value; return *this; }
+
+  Kept<int64_t> size_;
+};
+struct SparseCompressedTensorOptions {
+  SparseCompressedTensorOptions &size(const Ints &value) { size_ = value; return *this; }
+  SparseCompressedTensorOptions &layout(Text value) { layout_ = value; return *this; }
+
+  Kept<int64_t> size_;
+  KeptText layout_ = "csr";
+};
+struct SparseCooTensorOptions {
+  SparseCooTensorOptions &size(const Ints &value) { size_ = value; return *this; }
+  SparseCooTensorOptions &is_coalesced(bool value) { is_coalesced_ = value; return *this; }
+
+  Kept<int64_t> size_;
+  bool is_coalesced_ = false;
+};
+struct SparseCscTensorOptions {
+  SparseCscTensorOptions &size(const Ints &value) { size_ = value; return *this; }
+
+  Kept<int64_t> size_;
+};
+struct SparseCsrTensorOptions {
+  SparseCsrTensorOptions &size(const Ints &value) { size_ = value; return *this; }
+
+  Kept<int64_t> size_;
+};
+struct SparseLogSoftmaxOptions {
+  SparseLogSoftmaxOptions &dtype(DType value) { dtype_ = value; return *this; }
+
+  DType dtype_ = CN_DTYPE_NONE;
+};
+struct SparseSampledAddmmOptions {
+  SparseSampledAddmmOptions &beta(const Scalar &value) { beta_ = value; return *this; }
+  SparseSampledAddmmOptions &alpha(const Scalar &value) { alpha_ = value; return *this; }
+
+  Scalar beta_ = 1;
+  Scalar alpha_ = 1;
+};
+struct SparseSoftmaxOptions {
+  SparseSoftmaxOptions &dtype(DType value) { dtype_ = value; return *this; }
+
+  DType dtype_ = CN_DTYPE_NONE;
+};
+struct SparseSpdiagsOptions {
+  SparseSpdiagsOptions &layout(Text value) { layout_ = value; return *this; }
+
+  KeptText layout_;
+};
+struct SparseSumOptions {
+  SparseSumOptions &dim(const Ints &value) { dim_ = value; return *this; }
+  SparseSumOptions &dtype(DType value) { dtype_ = value; return *this; }
+
+  Kept<int64_t> dim_;
+  DType dtype_ = CN_DTYPE_NONE;
+};
 struct SplitOptions {
   SplitOptions &dim(int64_t value) { dim_ = value; return *this; }
 
@@ -2145,6 +2247,44 @@ struct TensorSplitIndicesOptions {
   TensorSplitIndicesOptions &dim(int64_t value) { dim_ = value; return *this; }
 
   int64_t dim_ = 0;
+};
+struct ToDenseOptions {
+  ToDenseOptions &dtype(DType value) { dtype_ = value; return *this; }
+  ToDenseOptions &masked_grad(std::optional<bool> value) { masked_grad_ = value; return *this; }
+
+  DType dtype_ = CN_DTYPE_NONE;
+  std::optional<bool> masked_grad_ = None;
+};
+struct ToSparseOptions {
+  ToSparseOptions &sparse_dim(std::optional<int64_t> value) { sparse_dim_ = value; return *this; }
+  ToSparseOptions &layout(Text value) { layout_ = value; return *this; }
+  ToSparseOptions &blocksize(const Ints &value) { blocksize_ = value; return *this; }
+  ToSparseOptions &dense_dim(std::optional<int64_t> value) { dense_dim_ = value; return *this; }
+
+  std::optional<int64_t> sparse_dim_ = None;
+  KeptText layout_;
+  Kept<int64_t> blocksize_;
+  std::optional<int64_t> dense_dim_ = None;
+};
+struct ToSparseBscOptions {
+  ToSparseBscOptions &dense_dim(std::optional<int64_t> value) { dense_dim_ = value; return *this; }
+
+  std::optional<int64_t> dense_dim_ = None;
+};
+struct ToSparseBsrOptions {
+  ToSparseBsrOptions &dense_dim(std::optional<int64_t> value) { dense_dim_ = value; return *this; }
+
+  std::optional<int64_t> dense_dim_ = None;
+};
+struct ToSparseCscOptions {
+  ToSparseCscOptions &dense_dim(std::optional<int64_t> value) { dense_dim_ = value; return *this; }
+
+  std::optional<int64_t> dense_dim_ = None;
+};
+struct ToSparseCsrOptions {
+  ToSparseCsrOptions &dense_dim(std::optional<int64_t> value) { dense_dim_ = value; return *this; }
+
+  std::optional<int64_t> dense_dim_ = None;
 };
 struct TopkOptions {
   TopkOptions &dim(int64_t value) { dim_ = value; return *this; }
@@ -2551,6 +2691,12 @@ struct RnnTanhResult {
   using Tuple = std::tuple<Tensor, Tensor>;
   Tensor output, hy;
   Tuple tuple() const { return {output, hy}; }
+  operator Tuple() const { return tuple(); }
+};
+struct RoiPoolResult {
+  using Tuple = std::tuple<Tensor, Tensor>;
+  Tensor output, indices;
+  Tuple tuple() const { return {output, indices}; }
   operator Tuple() const { return tuple(); }
 };
 struct SlogdetResult {
@@ -3128,6 +3274,14 @@ inline Tensor batch_norm(const Tensor &input, const Tensor &running_mean, const 
   return cn::batch_norm(input, running_mean, running_var, weight, bias, options.training_, options.momentum_,
                       options.eps_);
 }
+/* nms of each class (idxs) by itself: boxes of different classes leave each other alone. The best of all classes
+ * comes first. */
+inline Tensor batched_nms(const Tensor &boxes, const Tensor &scores, const Tensor &idxs, double iou_threshold)
+{
+  static const cn_op *const op = detail::find_op("batched_nms");
+  const cn_value args[] = {detail::v(boxes), detail::v(scores), detail::v(idxs), detail::v(iou_threshold)};
+  return detail::call(op, args, 4);
+}
 /* 1 with the probability that input says, 0 otherwise. */
 inline Tensor bernoulli(const Tensor &input)
 {
@@ -3348,6 +3502,13 @@ inline Tensor cauchy(const Tensor &input, const CauchyOptions &options)
 {
   return cn::cauchy(input, options.median_, options.sigma_);
 }
+/* Where each column (of blocks) begins among the values of a CSC or BSC tensor, (..., columns + 1). */
+inline Tensor ccol_indices(const Tensor &input)
+{
+  static const cn_op *const op = detail::find_op("ccol_indices");
+  const cn_value args[] = {detail::v(input)};
+  return detail::call(op, args, 1);
+}
 /* Distances, in the p-norm, of all rows of x1 (..., P, M) from all of x2 (..., R, M): (..., P, R). compute_mode
  * is accepted and has no effect: differences are always taken, never the less exact product of matrices. */
 inline Tensor cdist(const Tensor &x1, const Tensor &x2, double p = 2, Text compute_mode = {})
@@ -3462,6 +3623,13 @@ inline Tensor clone(const Tensor &input)
   const cn_value args[] = {detail::v(input)};
   return detail::call(op, args, 1);
 }
+/* A COO tensor with each place once, in order: values of equal places are added up. */
+inline Tensor coalesce(const Tensor &input)
+{
+  static const cn_op *const op = detail::find_op("coalesce");
+  const cn_value args[] = {detail::v(input)};
+  return detail::call(op, args, 1);
+}
 /* Images of output_size whose windows are the columns of input, added up where they overlap: the transpose of
  * im2col. input: (N, C * kH * kW, L) or (C * kH * kW, L), result: (N, C, H, W) or (C, H, W). */
 inline Tensor col2im(const Tensor &input, const Dims<2> &output_size, const Dims<2> &kernel_size,
@@ -3476,6 +3644,13 @@ inline Tensor col2im(const Tensor &input, const Dims<2> &output_size, const Dims
                      const Col2imOptions &options)
 {
   return cn::col2im(input, output_size, kernel_size, options.dilation_, options.padding_, options.stride_);
+}
+/* The column (of blocks) of each value of a CSR or BSR tensor, (..., n). */
+inline Tensor col_indices(const Tensor &input)
+{
+  static const cn_op *const op = detail::find_op("col_indices");
+  const cn_value args[] = {detail::v(input)};
+  return detail::call(op, args, 1);
 }
 /* Tensors side by side along dimension 1; vectors and numbers are columns. */
 inline Tensor column_stack(const Tensors &tensors)
@@ -3839,6 +4014,13 @@ inline Tensor cross_entropy(const Tensor &input, const Tensor &target, const Ten
   return cn::cross_entropy(input, target, weight, options.ignore_index_, options.reduction_,
                          options.label_smoothing_);
 }
+/* Where each row (of blocks) begins among the values of a CSR or BSR tensor, (..., rows + 1). */
+inline Tensor crow_indices(const Tensor &input)
+{
+  static const cn_op *const op = detail::find_op("crow_indices");
+  const cn_value args[] = {detail::v(input)};
+  return detail::call(op, args, 1);
+}
 /* Connectionist temporal classification loss. log_probs: (T, N, C) of log_softmax, or (T, C); targets: (N, S) or
  * all labels one after another. 'mean' divides each loss by its target's length first. Gradients are those of
  * the scores before log_softmax; there is no second order. */
@@ -3913,6 +4095,30 @@ inline Tensor cumulative_trapezoid(const Tensor &y, const CumulativeTrapezoidOpt
 inline Tensor cumulative_trapezoid(const Tensor &y, const Tensor &x, const CumulativeTrapezoidOptions &options)
 {
   return cn::cumulative_trapezoid(y, x, options.dx_, options.dim_);
+}
+/* conv2d in which place k of the kernel looks offset[:, 2k] rows down and offset[:, 2k + 1] columns right of
+ * where it would, and what it sees counts mask[:, k] times. offset: (N, 2 * groups * places, Hout, Wout), mask:
+ * (N, groups * places, Hout, Wout), for groups of the input's channels. */
+inline Tensor deform_conv2d(const Tensor &input, const Tensor &offset, const Tensor &weight,
+                            const Tensor &bias = {}, const Dims<2> &stride = {}, const Dims<2> &padding = {},
+                            const Dims<2> &dilation = {}, const Tensor &mask = {})
+{
+  static const cn_op *const op = detail::find_op("deform_conv2d");
+  const cn_value args[] = {detail::v(input), detail::v(offset), detail::v(weight), detail::v(bias),
+                           detail::v(stride), detail::v(padding), detail::v(dilation), detail::v(mask)};
+  return detail::call(op, args, 8);
+}
+inline Tensor deform_conv2d(const Tensor &input, const Tensor &offset, const Tensor &weight,
+                            const DeformConv2dOptions &options)
+{
+  return cn::deform_conv2d(input, offset, weight, options.bias_, options.stride_, options.padding_, options.dilation_,
+                         options.mask_);
+}
+inline Tensor deform_conv2d(const Tensor &input, const Tensor &offset, const Tensor &weight, const Tensor &bias,
+                            const DeformConv2dOptions &options)
+{
+  return cn::deform_conv2d(input, offset, weight, bias, options.stride_, options.padding_, options.dilation_,
+                         options.mask_);
 }
 /* Degrees as radians: x * pi / 180. */
 inline Tensor deg2rad(const Tensor &input)
@@ -5032,6 +5238,13 @@ inline Tensor index_select(const Tensor &input, int64_t dim, const Tensor &index
   static const cn_op *const op = detail::find_op("index_select");
   const cn_value args[] = {detail::v(input), detail::v(dim), detail::v(index)};
   return detail::call(op, args, 3);
+}
+/* The places of a coalesced COO tensor's values, (sparse_dim, n). */
+inline Tensor indices(const Tensor &input)
+{
+  static const cn_op *const op = detail::find_op("indices");
+  const cn_value args[] = {detail::v(input)};
+  return detail::call(op, args, 1);
 }
 /* Products summed over the last dimension of both; numbers multiply. */
 inline Tensor inner(const Tensor &input, const Tensor &other)
@@ -6267,6 +6480,15 @@ inline Tensor nll_loss(const Tensor &input, const Tensor &target, const Tensor &
 {
   return cn::nll_loss(input, target, weight, options.ignore_index_, options.reduction_);
 }
+/* The numbers of the boxes (n, 4) that stay, the best first, when each drops those worse than it that overlap
+ * with it by more than the threshold. Of equal scores the first counts as better. Boxes are left, top, right,
+ * bottom. */
+inline Tensor nms(const Tensor &boxes, const Tensor &scores, double iou_threshold)
+{
+  static const cn_op *const op = detail::find_op("nms");
+  const cn_value args[] = {detail::v(boxes), detail::v(scores), detail::v(iou_threshold)};
+  return detail::call(op, args, 3);
+}
 /* The positions of all elements that are not zero, one row of indices each, in row-major order, as int64. */
 inline Tensor nonzero(const Tensor &input)
 {
@@ -6342,7 +6564,7 @@ inline Tensor ones_like(const Tensor &input, const TensorOptions &options = {})
   return detail::finish(detail::call(op, args, 3), options);
 }
 /* Q other, or other Q without left, where Q is the product of the reflections in input (*, m, n) and tau, all of
- * it, (*, m, m); transpose: Q^T. */
+ * it, (*, m, m); transpose: Q^H. */
 inline Tensor ormqr(const Tensor &input, const Tensor &tau, const Tensor &other, bool left = true,
                     bool transpose = false)
 {
@@ -6508,6 +6730,33 @@ inline Tensor prod_dim(const Tensor &input, int64_t dim, bool keepdim = false, D
 inline Tensor prod_dim(const Tensor &input, int64_t dim, const ProdDimOptions &options)
 {
   return cn::prod_dim(input, dim, options.keepdim_, options.dtype_);
+}
+/* roi_align in which each bin has channels of its own: (R, C / bins, *output_size). */
+inline Tensor ps_roi_align(const Tensor &input, const Tensor &boxes, const Dims<2> &output_size,
+                           double spatial_scale = 1, int64_t sampling_ratio = -1)
+{
+  static const cn_op *const op = detail::find_op("ps_roi_align");
+  const cn_value args[] = {detail::v(input), detail::v(boxes), detail::v(output_size), detail::v(spatial_scale),
+                           detail::v(sampling_ratio)};
+  return detail::call(op, args, 5);
+}
+inline Tensor ps_roi_align(const Tensor &input, const Tensor &boxes, const Dims<2> &output_size,
+                           const PsRoiAlignOptions &options)
+{
+  return cn::ps_roi_align(input, boxes, output_size, options.spatial_scale_, options.sampling_ratio_);
+}
+/* Means of whole pixels, each bin of channels of its own: (R, C / bins, *output_size). */
+inline Tensor ps_roi_pool(const Tensor &input, const Tensor &boxes, const Dims<2> &output_size,
+                          double spatial_scale = 1)
+{
+  static const cn_op *const op = detail::find_op("ps_roi_pool");
+  const cn_value args[] = {detail::v(input), detail::v(boxes), detail::v(output_size), detail::v(spatial_scale)};
+  return detail::call(op, args, 4);
+}
+inline Tensor ps_roi_pool(const Tensor &input, const Tensor &boxes, const Dims<2> &output_size,
+                          const PsRoiPoolOptions &options)
+{
+  return cn::ps_roi_pool(input, boxes, output_size, options.spatial_scale_);
 }
 /* input with source's elements written (or added) at these indices of it, flattened; negative ones count from
  * the end. */
@@ -6804,6 +7053,38 @@ inline Tensor rnn_tanh_cell(const Tensor &input, const Tensor &hx, const Tensor 
 {
   return cn::rnn_tanh_cell(input, hx, w_ih, w_hh, options.b_ih_, options.b_hh_);
 }
+/* Regions of feature maps as (R, C, *output_size): means of points in each bin, sampling_ratio each way, or as
+ * many as there are pixels. input: (N, C, H, W), boxes: (R, 5) of the number of the image and a box, which is
+ * multiplied by spatial_scale; aligned moves it by half a pixel. */
+inline Tensor roi_align(const Tensor &input, const Tensor &boxes, const Dims<2> &output_size,
+                        double spatial_scale = 1, int64_t sampling_ratio = -1, bool aligned = false)
+{
+  static const cn_op *const op = detail::find_op("roi_align");
+  const cn_value args[] = {detail::v(input), detail::v(boxes), detail::v(output_size), detail::v(spatial_scale),
+                           detail::v(sampling_ratio), detail::v(aligned)};
+  return detail::call(op, args, 6);
+}
+inline Tensor roi_align(const Tensor &input, const Tensor &boxes, const Dims<2> &output_size,
+                        const RoiAlignOptions &options)
+{
+  return cn::roi_align(input, boxes, output_size, options.spatial_scale_, options.sampling_ratio_, options.aligned_);
+}
+/* The largest element of each bin of each region, whose sides are rounded to pixels, and where in its plane it
+ * is; of a bin without pixels 0 and -1. input: (N, C, H, W), boxes: (R, 5), results: (R, C, *output_size). */
+inline RoiPoolResult roi_pool(const Tensor &input, const Tensor &boxes, const Dims<2> &output_size,
+                              double spatial_scale = 1)
+{
+  static const cn_op *const op = detail::find_op("roi_pool");
+  const cn_value args[] = {detail::v(input), detail::v(boxes), detail::v(output_size), detail::v(spatial_scale)};
+  cn_tensor *out[2];
+  detail::call_all(out, 2, op, args, 4);
+  return {Tensor::own(out[0]), Tensor::own(out[1])};
+}
+inline RoiPoolResult roi_pool(const Tensor &input, const Tensor &boxes, const Dims<2> &output_size,
+                              const RoiPoolOptions &options)
+{
+  return cn::roi_pool(input, boxes, output_size, options.spatial_scale_);
+}
 /* Elements moved on by shifts along dims; what leaves at one end comes in at the other. Without dims, of the
  * flattened tensor. */
 inline Tensor roll(const Tensor &input, const Ints &shifts, const Ints &dims = {})
@@ -6837,6 +7118,13 @@ inline Tensor round(const Tensor &input, int64_t decimals = 0)
 inline Tensor round(const Tensor &input, const RoundOptions &options)
 {
   return cn::round(input, options.decimals_);
+}
+/* The row (of blocks) of each value of a CSC or BSC tensor, (..., n). */
+inline Tensor row_indices(const Tensor &input)
+{
+  static const cn_op *const op = detail::find_op("row_indices");
+  const cn_value args[] = {detail::v(input)};
+  return detail::call(op, args, 1);
 }
 /* x where positive, elsewhere x times a slope drawn from [lower, upper) for each element; outside training their
  * mean. */
@@ -7254,6 +7542,162 @@ inline SortResult sort(const Tensor &input, const SortOptions &options)
 {
   return cn::sort(input, options.dim_, options.descending_, options.stable_);
 }
+/* A sparse tensor by columns of blocks: values are (..., n, block rows, block columns). */
+inline Tensor sparse_bsc_tensor(const Tensor &ccol_indices, const Tensor &row_indices, const Tensor &values,
+                                const Ints &size = {})
+{
+  static const cn_op *const op = detail::find_op("sparse_bsc_tensor");
+  const cn_value args[] = {detail::v(ccol_indices), detail::v(row_indices), detail::v(values), detail::v(size)};
+  return detail::call(op, args, 4);
+}
+inline Tensor sparse_bsc_tensor(const Tensor &ccol_indices, const Tensor &row_indices, const Tensor &values,
+                                const SparseBscTensorOptions &options)
+{
+  return cn::sparse_bsc_tensor(ccol_indices, row_indices, values, options.size_);
+}
+/* A sparse tensor by rows of blocks: values are (..., n, block rows, block columns). */
+inline Tensor sparse_bsr_tensor(const Tensor &crow_indices, const Tensor &col_indices, const Tensor &values,
+                                const Ints &size = {})
+{
+  static const cn_op *const op = detail::find_op("sparse_bsr_tensor");
+  const cn_value args[] = {detail::v(crow_indices), detail::v(col_indices), detail::v(values), detail::v(size)};
+  return detail::call(op, args, 4);
+}
+inline Tensor sparse_bsr_tensor(const Tensor &crow_indices, const Tensor &col_indices, const Tensor &values,
+                                const SparseBsrTensorOptions &options)
+{
+  return cn::sparse_bsr_tensor(crow_indices, col_indices, values, options.size_);
+}
+/* A sparse tensor by rows ('csr', in blocks 'bsr') or columns ('csc', 'bsc'): compressed_indices (..., rows + 1)
+ * says where each begins among plain_indices (..., n) and values (..., n, ...). */
+inline Tensor sparse_compressed_tensor(const Tensor &compressed_indices, const Tensor &plain_indices,
+                                       const Tensor &values, const Ints &size = {}, Text layout = "csr")
+{
+  static const cn_op *const op = detail::find_op("sparse_compressed_tensor");
+  const cn_value args[] = {detail::v(compressed_indices), detail::v(plain_indices), detail::v(values),
+                           detail::v(size), detail::v(layout)};
+  return detail::call(op, args, 5);
+}
+inline Tensor sparse_compressed_tensor(const Tensor &compressed_indices, const Tensor &plain_indices,
+                                       const Tensor &values, const SparseCompressedTensorOptions &options)
+{
+  return cn::sparse_compressed_tensor(compressed_indices, plain_indices, values, options.size_, options.layout_);
+}
+/* A sparse tensor of coordinates: indices (sparse_dim, n) are the places of values (n, ...), all else is zero;
+ * values at one place add up. Without size it is as large as the indices ask for. is_coalesced says that places
+ * are in order and different. */
+inline Tensor sparse_coo_tensor(const Tensor &indices, const Tensor &values, const Ints &size = {},
+                                bool is_coalesced = false)
+{
+  static const cn_op *const op = detail::find_op("sparse_coo_tensor");
+  const cn_value args[] = {detail::v(indices), detail::v(values), detail::v(size), detail::v(is_coalesced)};
+  return detail::call(op, args, 4);
+}
+inline Tensor sparse_coo_tensor(const Tensor &indices, const Tensor &values, const SparseCooTensorOptions &options)
+{
+  return cn::sparse_coo_tensor(indices, values, options.size_, options.is_coalesced_);
+}
+/* A sparse tensor by columns, as sparse_csr_tensor by rows. */
+inline Tensor sparse_csc_tensor(const Tensor &ccol_indices, const Tensor &row_indices, const Tensor &values,
+                                const Ints &size = {})
+{
+  static const cn_op *const op = detail::find_op("sparse_csc_tensor");
+  const cn_value args[] = {detail::v(ccol_indices), detail::v(row_indices), detail::v(values), detail::v(size)};
+  return detail::call(op, args, 4);
+}
+inline Tensor sparse_csc_tensor(const Tensor &ccol_indices, const Tensor &row_indices, const Tensor &values,
+                                const SparseCscTensorOptions &options)
+{
+  return cn::sparse_csc_tensor(ccol_indices, row_indices, values, options.size_);
+}
+/* A sparse tensor by rows: crow_indices (..., rows + 1) says where each row begins among col_indices and values
+ * (..., n). */
+inline Tensor sparse_csr_tensor(const Tensor &crow_indices, const Tensor &col_indices, const Tensor &values,
+                                const Ints &size = {})
+{
+  static const cn_op *const op = detail::find_op("sparse_csr_tensor");
+  const cn_value args[] = {detail::v(crow_indices), detail::v(col_indices), detail::v(values), detail::v(size)};
+  return detail::call(op, args, 4);
+}
+inline Tensor sparse_csr_tensor(const Tensor &crow_indices, const Tensor &col_indices, const Tensor &values,
+                                const SparseCsrTensorOptions &options)
+{
+  return cn::sparse_csr_tensor(crow_indices, col_indices, values, options.size_);
+}
+/* Logarithm of sparse_softmax. */
+inline Tensor sparse_log_softmax(const Tensor &input, int64_t dim, DType dtype = CN_DTYPE_NONE)
+{
+  static const cn_op *const op = detail::find_op("sparse_log_softmax");
+  const cn_value args[] = {detail::v(input), detail::v(dim), detail::v(dtype)};
+  return detail::call(op, args, 3);
+}
+inline Tensor sparse_log_softmax(const Tensor &input, int64_t dim, const SparseLogSoftmaxOptions &options)
+{
+  return cn::sparse_log_softmax(input, dim, options.dtype_);
+}
+/* The elements of input at the places of the sparse mask, which has input's shape; zeros among them stay. */
+inline Tensor sparse_mask(const Tensor &input, const Tensor &mask)
+{
+  static const cn_op *const op = detail::find_op("sparse_mask");
+  const cn_value args[] = {detail::v(input), detail::v(mask)};
+  return detail::call(op, args, 2);
+}
+/* The product of a sparse matrix and a dense one in which the terms of an element are reduced by 'sum', 'mean',
+ * 'amax' or 'amin'. */
+inline Tensor sparse_mm_reduce(const Tensor &input, const Tensor &mat2, Text reduce)
+{
+  static const cn_op *const op = detail::find_op("sparse_mm_reduce");
+  const cn_value args[] = {detail::v(input), detail::v(mat2), detail::v(reduce)};
+  return detail::call(op, args, 3);
+}
+/* beta * input + alpha * (mat1 x mat2) at the places of the sparse input alone. */
+inline Tensor sparse_sampled_addmm(const Tensor &input, const Tensor &mat1, const Tensor &mat2,
+                                   const Scalar &beta = 1, const Scalar &alpha = 1)
+{
+  static const cn_op *const op = detail::find_op("sparse_sampled_addmm");
+  const cn_value args[] = {detail::v(input), detail::v(mat1), detail::v(mat2), detail::v(beta), detail::v(alpha)};
+  return detail::call(op, args, 5);
+}
+inline Tensor sparse_sampled_addmm(const Tensor &input, const Tensor &mat1, const Tensor &mat2,
+                                   const SparseSampledAddmmOptions &options)
+{
+  return cn::sparse_sampled_addmm(input, mat1, mat2, options.beta_, options.alpha_);
+}
+/* softmax of a COO tensor along a dimension, where what is not there counts as minus infinity. */
+inline Tensor sparse_softmax(const Tensor &input, int64_t dim, DType dtype = CN_DTYPE_NONE)
+{
+  static const cn_op *const op = detail::find_op("sparse_softmax");
+  const cn_value args[] = {detail::v(input), detail::v(dim), detail::v(dtype)};
+  return detail::call(op, args, 3);
+}
+inline Tensor sparse_softmax(const Tensor &input, int64_t dim, const SparseSoftmaxOptions &options)
+{
+  return cn::sparse_softmax(input, dim, options.dtype_);
+}
+/* A sparse matrix of that shape whose diagonals are the rows of a matrix: row i lies at offsets[i], its j-th
+ * number in column j. */
+inline Tensor sparse_spdiags(const Tensor &diagonals, const Tensor &offsets, const Ints &shape, Text layout = {})
+{
+  static const cn_op *const op = detail::find_op("sparse_spdiags");
+  const cn_value args[] = {detail::v(diagonals), detail::v(offsets), detail::list(shape), detail::v(layout)};
+  return detail::call(op, args, 4);
+}
+inline Tensor sparse_spdiags(const Tensor &diagonals, const Tensor &offsets, const Ints &shape,
+                             const SparseSpdiagsOptions &options)
+{
+  return cn::sparse_spdiags(diagonals, offsets, shape, options.layout_);
+}
+/* The sum of a sparse tensor's elements, all or along dimensions: a COO tensor while sparse dimensions are left. */
+inline Tensor sparse_sum(const Tensor &input, const Ints &dim = {}, DType dtype = CN_DTYPE_NONE)
+{
+  static const cn_op *const op = detail::find_op("sparse_sum");
+  const cn_value args[] = {detail::v(input), detail::v(dim), detail::v(dtype)};
+  return detail::call(op, args, 3);
+}
+inline Tensor sparse_sum(const Tensor &input, const SparseSumOptions &options)
+{
+  return cn::sparse_sum(input, options.dim_, options.dtype_);
+}
 /* Pieces of that size along a dimension; the last may be smaller. */
 inline std::vector<Tensor> split(const Tensor &input, int64_t split_size, int64_t dim = 0)
 {
@@ -7513,12 +7957,81 @@ inline Tensor tile(const Tensor &input, const Ints &dims)
   const cn_value args[] = {detail::v(input), detail::list(dims)};
   return detail::call(op, args, 2);
 }
+/* A sparse tensor as a dense one; a dense one as it is. The gradient has the places of input. */
+inline Tensor to_dense(const Tensor &input, DType dtype = CN_DTYPE_NONE, std::optional<bool> masked_grad = None)
+{
+  static const cn_op *const op = detail::find_op("to_dense");
+  const cn_value args[] = {detail::v(input), detail::v(dtype), detail::v(masked_grad)};
+  return detail::call(op, args, 3);
+}
+inline Tensor to_dense(const Tensor &input, const ToDenseOptions &options)
+{
+  return cn::to_dense(input, options.dtype_, options.masked_grad_);
+}
 /* A copy on that device. */
 inline Tensor to_device(const Tensor &input, Device device)
 {
   static const cn_op *const op = detail::find_op("to_device");
   const cn_value args[] = {detail::v(input), detail::v(device)};
   return detail::call(op, args, 2);
+}
+/* What is not zero in input as a sparse tensor, of layout 'coo' unless 'csr', 'csc', 'bsr' or 'bsc' is asked
+ * for. The first sparse_dim dimensions are for indices, those behind lie in the values. */
+inline Tensor to_sparse(const Tensor &input, std::optional<int64_t> sparse_dim = None, Text layout = {},
+                        const Ints &blocksize = {}, std::optional<int64_t> dense_dim = None)
+{
+  static const cn_op *const op = detail::find_op("to_sparse");
+  const cn_value args[] = {detail::v(input), detail::v(sparse_dim), detail::v(layout), detail::v(blocksize),
+                           detail::v(dense_dim)};
+  return detail::call(op, args, 5);
+}
+inline Tensor to_sparse(const Tensor &input, const ToSparseOptions &options)
+{
+  return cn::to_sparse(input, options.sparse_dim_, options.layout_, options.blocksize_, options.dense_dim_);
+}
+/* input as a sparse tensor by columns of blocks of that size. */
+inline Tensor to_sparse_bsc(const Tensor &input, const Ints &blocksize, std::optional<int64_t> dense_dim = None)
+{
+  static const cn_op *const op = detail::find_op("to_sparse_bsc");
+  const cn_value args[] = {detail::v(input), detail::list(blocksize), detail::v(dense_dim)};
+  return detail::call(op, args, 3);
+}
+inline Tensor to_sparse_bsc(const Tensor &input, const Ints &blocksize, const ToSparseBscOptions &options)
+{
+  return cn::to_sparse_bsc(input, blocksize, options.dense_dim_);
+}
+/* input as a sparse tensor by rows of blocks of that size. */
+inline Tensor to_sparse_bsr(const Tensor &input, const Ints &blocksize, std::optional<int64_t> dense_dim = None)
+{
+  static const cn_op *const op = detail::find_op("to_sparse_bsr");
+  const cn_value args[] = {detail::v(input), detail::list(blocksize), detail::v(dense_dim)};
+  return detail::call(op, args, 3);
+}
+inline Tensor to_sparse_bsr(const Tensor &input, const Ints &blocksize, const ToSparseBsrOptions &options)
+{
+  return cn::to_sparse_bsr(input, blocksize, options.dense_dim_);
+}
+/* input as a sparse tensor by columns. */
+inline Tensor to_sparse_csc(const Tensor &input, std::optional<int64_t> dense_dim = None)
+{
+  static const cn_op *const op = detail::find_op("to_sparse_csc");
+  const cn_value args[] = {detail::v(input), detail::v(dense_dim)};
+  return detail::call(op, args, 2);
+}
+inline Tensor to_sparse_csc(const Tensor &input, const ToSparseCscOptions &options)
+{
+  return cn::to_sparse_csc(input, options.dense_dim_);
+}
+/* input as a sparse tensor by rows. */
+inline Tensor to_sparse_csr(const Tensor &input, std::optional<int64_t> dense_dim = None)
+{
+  static const cn_op *const op = detail::find_op("to_sparse_csr");
+  const cn_value args[] = {detail::v(input), detail::v(dense_dim)};
+  return detail::call(op, args, 2);
+}
+inline Tensor to_sparse_csr(const Tensor &input, const ToSparseCsrOptions &options)
+{
+  return cn::to_sparse_csr(input, options.dense_dim_);
 }
 /* The k largest (or smallest) elements along a dimension, in order, and their indices; NaN counts as the
  * largest. Of equal elements the first are taken. */
@@ -7795,6 +8308,13 @@ inline Tensor upsample_bilinear2d_aa(const Tensor &input, const Dims<2> &output_
                                      const UpsampleBilinear2dAaOptions &options)
 {
   return cn::upsample_bilinear2d_aa(input, output_size, align_corners, options.scales_h_, options.scales_w_);
+}
+/* The values of a sparse tensor: of COO, coalesced, (n, ...); of compressed ones (..., n, ...). */
+inline Tensor values(const Tensor &input)
+{
+  static const cn_op *const op = detail::find_op("values");
+  const cn_value args[] = {detail::v(input)};
+  return detail::call(op, args, 1);
 }
 /* The powers 0 to N - 1 (N: the length of x) of a vector's elements, a row each, highest first unless
  * increasing. */
@@ -8287,7 +8807,7 @@ inline Tensor eigvalsh(const Tensor &A, const LinalgEigvalshOptions &options)
 {
   return cn::linalg::eigvalsh(A, options.UPLO_);
 }
-/* The first n columns of the product of reflections I - tau v v^T: v are the columns of input (*, m, n) below
+/* The first n columns of the product of reflections I - tau v v^H: v are the columns of input (*, m, n) below
  * the diagonal, with 1 on it; tau is (*, k), k <= n <= m. */
 inline Tensor householder_product(const Tensor &input, const Tensor &tau)
 {
@@ -10514,6 +11034,7 @@ inline Tensor Tensor::broadcast_to(const Ints &size) const { return cn::broadcas
 inline Tensor Tensor::cast(DType dtype) const { return cn::cast(*this, dtype); }
 inline Tensor Tensor::cauchy(double median, double sigma) const { return cn::cauchy(*this, median, sigma); }
 inline Tensor Tensor::cauchy(const CauchyOptions &options) const { return cn::cauchy(*this, options); }
+inline Tensor Tensor::ccol_indices() const { return cn::ccol_indices(*this); }
 inline Tensor Tensor::ceil() const { return cn::ceil(*this); }
 inline Tensor Tensor::channels_last() const { return cn::channels_last(*this); }
 inline Tensor Tensor::cholesky_inverse(bool upper) const { return cn::cholesky_inverse(*this, upper); }
@@ -10543,6 +11064,8 @@ inline Tensor Tensor::clamp_max(const Operand &max) const { return cn::clamp_max
 inline Tensor Tensor::clamp_min(const Operand &min) const { return cn::clamp_min(*this, min); }
 inline Tensor Tensor::clip(const Operand &min, const Operand &max) const { return cn::clamp(*this, min, max); }
 inline Tensor Tensor::clone() const { return cn::clone(*this); }
+inline Tensor Tensor::coalesce() const { return cn::coalesce(*this); }
+inline Tensor Tensor::col_indices() const { return cn::col_indices(*this); }
 inline Tensor Tensor::conj() const { return cn::conj(*this); }
 inline Tensor Tensor::conj_physical() const { return cn::conj_physical(*this); }
 inline Tensor Tensor::contiguous() const { return cn::contiguous(*this); }
@@ -10569,6 +11092,7 @@ inline Tensor Tensor::cross(const Tensor &other, const CrossOptions &options) co
 {
   return cn::cross(*this, other, options);
 }
+inline Tensor Tensor::crow_indices() const { return cn::crow_indices(*this); }
 inline CummaxResult Tensor::cummax(int64_t dim) const { return cn::cummax(*this, dim); }
 inline CumminResult Tensor::cummin(int64_t dim) const { return cn::cummin(*this, dim); }
 inline Tensor Tensor::cumprod(int64_t dim, DType dtype) const { return cn::cumprod(*this, dim, dtype); }
@@ -10763,6 +11287,7 @@ inline Tensor Tensor::index_select(int64_t dim, const Tensor &index) const
 {
   return cn::index_select(*this, dim, index);
 }
+inline Tensor Tensor::indices() const { return cn::indices(*this); }
 inline Tensor Tensor::inner(const Tensor &other) const { return cn::inner(*this, other); }
 inline Tensor Tensor::inverse() const { return cn::inverse(*this); }
 inline Tensor Tensor::isclose(const Tensor &other, double rtol, double atol, bool equal_nan) const
@@ -11084,6 +11609,7 @@ inline Tensor Tensor::rot90(int64_t k, const Ints &dims) const { return cn::rot9
 inline Tensor Tensor::rot90(const Rot90Options &options) const { return cn::rot90(*this, options); }
 inline Tensor Tensor::round(int64_t decimals) const { return cn::round(*this, decimals); }
 inline Tensor Tensor::round(const RoundOptions &options) const { return cn::round(*this, options); }
+inline Tensor Tensor::row_indices() const { return cn::row_indices(*this); }
 inline Tensor Tensor::rsqrt() const { return cn::rsqrt(*this); }
 inline Tensor Tensor::scatter(int64_t dim, const Tensor &index, const Tensor &src) const
 {
@@ -11169,6 +11695,7 @@ inline SortResult Tensor::sort(int64_t dim, bool descending, bool stable) const
   return cn::sort(*this, dim, descending, stable);
 }
 inline SortResult Tensor::sort(const SortOptions &options) const { return cn::sort(*this, options); }
+inline Tensor Tensor::sparse_mask(const Tensor &mask) const { return cn::sparse_mask(*this, mask); }
 inline std::vector<Tensor> Tensor::split(int64_t split_size, int64_t dim) const
 {
   return cn::split(*this, split_size, dim);
@@ -11263,7 +11790,50 @@ inline std::vector<Tensor> Tensor::tensor_split_indices(const Ints &indices,
   return cn::tensor_split_indices(*this, indices, options);
 }
 inline Tensor Tensor::tile(const Ints &dims) const { return cn::tile(*this, dims); }
+inline Tensor Tensor::to_dense(DType dtype, std::optional<bool> masked_grad) const
+{
+  return cn::to_dense(*this, dtype, masked_grad);
+}
+inline Tensor Tensor::to_dense(const ToDenseOptions &options) const { return cn::to_dense(*this, options); }
 inline Tensor Tensor::to_device(Device device) const { return cn::to_device(*this, device); }
+inline Tensor Tensor::to_sparse(std::optional<int64_t> sparse_dim, Text layout, const Ints &blocksize,
+                                std::optional<int64_t> dense_dim) const
+{
+  return cn::to_sparse(*this, sparse_dim, layout, blocksize, dense_dim);
+}
+inline Tensor Tensor::to_sparse(const ToSparseOptions &options) const { return cn::to_sparse(*this, options); }
+inline Tensor Tensor::to_sparse_bsc(const Ints &blocksize, std::optional<int64_t> dense_dim) const
+{
+  return cn::to_sparse_bsc(*this, blocksize, dense_dim);
+}
+inline Tensor Tensor::to_sparse_bsc(const Ints &blocksize, const ToSparseBscOptions &options) const
+{
+  return cn::to_sparse_bsc(*this, blocksize, options);
+}
+inline Tensor Tensor::to_sparse_bsr(const Ints &blocksize, std::optional<int64_t> dense_dim) const
+{
+  return cn::to_sparse_bsr(*this, blocksize, dense_dim);
+}
+inline Tensor Tensor::to_sparse_bsr(const Ints &blocksize, const ToSparseBsrOptions &options) const
+{
+  return cn::to_sparse_bsr(*this, blocksize, options);
+}
+inline Tensor Tensor::to_sparse_csc(std::optional<int64_t> dense_dim) const
+{
+  return cn::to_sparse_csc(*this, dense_dim);
+}
+inline Tensor Tensor::to_sparse_csc(const ToSparseCscOptions &options) const
+{
+  return cn::to_sparse_csc(*this, options);
+}
+inline Tensor Tensor::to_sparse_csr(std::optional<int64_t> dense_dim) const
+{
+  return cn::to_sparse_csr(*this, dense_dim);
+}
+inline Tensor Tensor::to_sparse_csr(const ToSparseCsrOptions &options) const
+{
+  return cn::to_sparse_csr(*this, options);
+}
 inline TopkResult Tensor::topk(int64_t k, int64_t dim, bool largest, bool sorted) const
 {
   return cn::topk(*this, k, dim, largest, sorted);
@@ -11297,6 +11867,7 @@ inline Tensor Tensor::unfold(int64_t dimension, int64_t size, int64_t step) cons
 inline Tensor Tensor::uniform(double from, double to) const { return cn::uniform(*this, from, to); }
 inline Tensor Tensor::uniform(const UniformOptions &options) const { return cn::uniform(*this, options); }
 inline Tensor Tensor::unsqueeze(int64_t dim) const { return cn::unsqueeze(*this, dim); }
+inline Tensor Tensor::values() const { return cn::values(*this); }
 inline Tensor Tensor::var(const Ints &dim, const Scalar &correction, bool keepdim) const
 {
   return cn::var(*this, dim, correction, keepdim);

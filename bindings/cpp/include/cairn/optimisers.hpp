@@ -278,7 +278,8 @@ struct SparseAdamOptions {
   double eps_ = 1e-08;
   bool maximize_ = false;
 };
-/* Adam that leaves alone what has a gradient of zero: rows of an embedding that did not occur. */
+/* Adam that leaves alone what has no gradient: rows of an embedding that did not occur. Of a dense gradient what
+ * is zero. */
 class SparseAdam : public Optimizer {
  public:
   using Options = SparseAdamOptions;
