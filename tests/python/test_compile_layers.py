@@ -35,6 +35,8 @@ class CompiledLayers(unittest.TestCase):
         if want is None or have is None:
             self.assertIs(have, want, what)
             return
+        # the gradient of a table of embeddings is sparse where it is asked for, but dense in programs
+        have, want = (t if t.layout is cairn.strided else t.to_dense() for t in (have, want))
         self.assertEqual((have.dtype, have.shape, have.requires_grad), (want.dtype, want.shape, want.requires_grad),
                          what)
         alike = near if level == "fast" else cairn.equal
