@@ -86,6 +86,7 @@ class Layers(unittest.TestCase):
             self.assertIsNone(have, what)
             return
         self.assertIsNotNone(have, what)
+        have, want = (t.detach().to_dense() if t.is_sparse else t for t in (have, want))
         a = have.detach().to(cairn.float64 if have.is_floating_point() else have.dtype).numpy()
         b = want.detach().double().numpy() if want.is_floating_point() else want.numpy()
         self.assertEqual(a.shape, b.shape, what)

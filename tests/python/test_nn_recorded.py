@@ -15,7 +15,8 @@ class Recorded(unittest.TestCase):
     def near(self, have, want, tolerance, what):
         self.assertIsNotNone(have, what)
         self.assertEqual((have.dtype, have.shape), (want.dtype, want.shape), what)
-        a, b = have.detach().double(), want.double()
+        have = have.detach().to_dense() if have.is_sparse else have.detach()
+        a, b = have.double(), want.double()
         self.assertEqual(a.isfinite().tolist(), b.isfinite().tolist(), what)
         a, b = a[a.isfinite()], b[b.isfinite()]
         if a.numel():
