@@ -10,8 +10,8 @@
  * 'text', [lists], a dtype (f32) or device (cpu) by its name, and tensors: dtype[shape] and then, in any order,
  *   memory   .t  last two dims swapped     .s  every second element      .o  offset into a larger buffer
  *            .e  first dim expanded        .cl channels last             .r  last dim backwards (negative stride)
- *   layout   .coo .csr .csc  the call gets it as a sparse tensor, of which each second of three elements is left out; what
- *            comes out sparse is looked at as a dense tensor. Gradients are those of the dense one
+ *   layout   .coo .csr .csc  the call gets it as a sparse tensor, of which each second of three elements is left
+ *            out; what comes out sparse is looked at as a dense tensor. Gradients are those of the dense one
  *   grad     .d  data: needs no gradient, though a float
  *   values   %N  integers in [0, N)        +   in [0.125, 2.125), integers in [1, 8]
  *            <   in [-0.875, 0.875)        >   in [1.125, 3.125)

@@ -93,6 +93,12 @@ def _jit_setting(name: str) -> Any:
     return setting
 
 
+def _show_config() -> str:
+    from . import __config__ as config
+
+    return config.show()
+
+
 def _find(name: str) -> Any:
     import cairn
     from . import overrides
@@ -112,7 +118,7 @@ def _find(name: str) -> Any:
              "_linalg": cairn.linalg, "_special": cairn.special, "_cuda_getDeviceCount": _cuda_count,
              "_cuda_isInBadFork": _no, "_has_xpu": False, "_has_mps": False,
              "_get_cudnn_enabled": lambda: True, "_is_torch_function_mode_enabled": lambda: bool(overrides._modes),
-             "_is_alias_of": _same_memory, "_show_config": lambda: cairn.__config__.show(),
+             "_is_alias_of": _same_memory, "_show_config": _show_config,
              "_set_math_sdp_allow_fp16_bf16_reduction": lambda on: None,
              "_get_privateuse1_backend_name": lambda: "privateuseone",
              "_get_default_device": lambda: str(cairn.get_default_device()), "_get_accelerator": _accelerator,

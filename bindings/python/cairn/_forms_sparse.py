@@ -37,7 +37,8 @@ def _indices(data: Any, device: Any) -> Tensor:
 
 def _values(data: Any, dtype: Any, device: Any) -> Tensor:
     made: Any = data if isinstance(data, Tensor) else _C.tensor(data, dtype=dtype, device=device)
-    return made.to(device=device, dtype=dtype) if dtype is not None or device is not None else made
+    moved: Tensor = made.to(device=device, dtype=dtype) if dtype is not None or device is not None else made
+    return moved
 
 
 def _made(t: Tensor, requires_grad: builtins.bool) -> Tensor:

@@ -28,7 +28,9 @@ class OpOverload:
 
     @property
     def op(self) -> Callable[..., Any]:
-        return self._overloadpacket._forms.get(self._overloadname, (self._overloadpacket._call, None))[0]
+        call: Callable[..., Any] = self._overloadpacket._forms.get(self._overloadname,
+                                                                   (self._overloadpacket._call, None))[0]
+        return call
 
     @property
     def _schema(self) -> Any:

@@ -74,10 +74,10 @@ def _reduce_ex(self: Tensor, _protocol: SupportsIndex) -> tuple[Callable[..., Te
         return _rebuild_sparse, (type(self), plain.layout, data, self.requires_grad,
                                  getattr(self, "__dict__", None) or None)
     order = _order(plain)
-    data = _C._to_bytes(plain.permute(order) if plain.ndim else plain)
+    memory = _C._to_bytes(plain.permute(order) if plain.ndim else plain)
     state = getattr(self, "__dict__", None) or None
-    return _rebuild, (type(self), data, str(self.dtype).rpartition(".")[2], tuple(self.shape), order, str(self.device),
-                      self.requires_grad, state)
+    return _rebuild, (type(self), memory, str(self.dtype).rpartition(".")[2], tuple(self.shape), order,
+                      str(self.device), self.requires_grad, state)
 
 
 def _copy(self: Tensor) -> Tensor:

@@ -423,7 +423,7 @@ class Library:
         """Its ops go."""
         for name in self._own:
             op = _ops.pop(name, None)
-            if op is not None:
+            if op is not None and op.packet is not None:
                 op.packet._forms.pop(op.schema.overload, None)
 
 

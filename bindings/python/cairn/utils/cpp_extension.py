@@ -281,7 +281,7 @@ def _build_extension() -> Any:
             kwargs.pop(option, None)
         base.__init__(self, *args, **kwargs)
 
-    def with_options(cls: Any, **options: Any) -> Any:
+    def with_options(cls: Any, /, **options: Any) -> Any:
         return functools.partial(cls, **options)
     return type("BuildExtension", (base,), {"__init__": start, "with_options": classmethod(with_options),
                                             "__doc__": """setup(cmdclass={"build_ext": BuildExtension})"""})
