@@ -364,7 +364,7 @@ cni_hval cni_hlo_cast(cni_hlo *h, cni_hval x, int dtype)
 
 cni_hval cni_hlo_reshape(cni_hlo *h, cni_hval x, int ndim, const int64_t *shape)
 {
-  if (x.ndim == ndim && !memcmp(x.shape, shape, (size_t)ndim * sizeof *shape)) return x;
+  if (x.ndim == ndim && (ndim == 0 || !memcmp(x.shape, shape, (size_t)ndim * sizeof *shape))) return x;
   return cni_hlo_emit(h, "reshape", NULL, x.dtype, ndim, shape, 1, &x);
 }
 
