@@ -22,6 +22,9 @@ from onnx_files import FLOAT, INT64, STRING, info, load_npy, model, node, save_n
 LINEAR = model(node("MatMul", "x=1 w", "xw"), node("Add", "xw b", "out/y:0"), node("Shape", "xw", "size"),
                weight("w", [1, 2, 3, 4], 2, 2), info(11, "x=1", FLOAT, ("N", 2)),
                info(11, "b", FLOAT, (2,)), info(12, "out/y:0", FLOAT, ("N", 2)), info(12, "size", INT64, (2,)))
+# its sizes are known when it runs
+OPEN = model(node("Add", "x b", "y"), info(11, "x", FLOAT, ("N",)), info(11, "b", FLOAT, ("M",)),
+             info(12, "y", FLOAT, ("K",)))
 IMAGE = model(node("Identity", "picture", "y"), info(11, "picture", FLOAT, ("N", 3, 2, 2)),
               info(12, "y", FLOAT, ("N", 3, 2, 2)))
 UNKNOWN = model(node("Relu", "x", "a"), node("NoSuchThing", "a", "b"), node("NoSuchThing", "b", "c"),
@@ -93,6 +96,8 @@ class Commands(unittest.TestCase):
         wrong = self.array("v.npy", "f", (3,), [1, 2, 3])
         self.assertIn("dimension 0 of input 'b' must be 2",
                       self.bad("run", path, "--input", f"x=1={x}", "--input", f"b={wrong}"))
+        self.assertIn("(Add, opset 17)", self.bad("run", self.file("o.onnx", OPEN), "--input", f"x={b}", "--input",
+                                                  f"b={wrong}"))
         self.assertIn("NoSuchThing", self.bad("run", self.file("u.onnx", UNKNOWN), "--input", wrong))
         self.assertNotEqual(self.bad("run", self.file("n.onnx", b"\xff\xff\xff")), "")
         self.assertIn("no_such.onnx", self.bad("run", "no_such.onnx"))
